@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import (
+    alarm,
     copies,
     cost,
     data,
@@ -56,6 +57,7 @@ PARTS = (
     "shuffled",
     "writes",
     "primary",
+    "alarm",
     "repair",
 )
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
@@ -131,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for engine in _chosen(primary.ENGINES, options):
                     seconds = primary.SECONDS / (10 if options.quick else 1)
                     results.primaries.append(primary.measure(servers, engine, rows, repeat, directory, seconds))
+            if "alarm" in parts:
+                results.alarms.append(alarm.measure(servers, rows, repeat, directory))
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:

@@ -135,7 +135,7 @@ def wait_for_driver(pipeline: subprocess.Popen[bytes], folder: Path) -> None:
 def _fill(result: Refreshed, folder: Path, pipeline: subprocess.Popen[bytes], reader: Any, names: Sequence[str]) -> None:
     """Refresh all tables, and wait until the target has their rows."""
     began, left = time.monotonic(), list(names)
-    command = [sys.executable, "-m", "auditor", "pipeline", "refresh", tables.PIPELINE, "--quiet", "--json"]
+    command = [sys.executable, "-m", "auditor", "pipeline", "refresh", tables.PIPELINE, "--apply", "--quiet", "--json"]
     environment = {**process.inherited_environment(), "PYTHONPATH": str(Path(__file__).parents[1])}
     with (folder / "refreshed").open("wb") as out:
         sender = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT)

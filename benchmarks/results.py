@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import outcome, repair_tables
+from benchmarks.alarm import Alarm
 from benchmarks.copies import Copy
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
@@ -119,6 +120,12 @@ InnoDB's history list, or the greatest number of dead rows of the written table 
 "oldest" is the age of PostgreSQL's oldest snapshot in transactions. `pause_when` is `threads_running: 2`, or `active_sessions: 2`.
 """
 
+ALARM_NOTES = """\
+The service audits a table of MySQL and PostgreSQL every minute and posts to a webhook. One row of the target is damaged by an UPDATE at
+a random moment, and put right at another. Time counts from before the UPDATE to the message; half a minute of it is the wait for the next
+run.
+"""
+
 LIVE_NOTES = f"""\
 An audit by `method: exact` of a table of ten columns in which nothing differs, with `summaries: live` and without, both with a pre-scan
 where the audit decides on one after runs that matched. They take turns
@@ -154,6 +161,7 @@ class Results:
     shuffled: list[ShuffledCost] = field(default_factory=list)
     writes: list[WritesCost] = field(default_factory=list)
     primaries: list[Primary] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     repaired: list[Repaired] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
@@ -214,6 +222,8 @@ class Results:
             parts += ["## Runs that are chosen by writes", WRITES_NOTES, _writes_table(self.writes)]
         if self.primaries:
             parts += ["## What audits do to a primary", PRIMARY_NOTES, _primary_table(self.primaries)]
+        if self.alarms:
+            parts += ["## From damage to alarm", ALARM_NOTES, _alarm_table(self.alarms)]
         if self.copies:
             parts += [
                 "## Tables copied again",
@@ -463,6 +473,17 @@ def _primary_table(primaries: Sequence[Primary]) -> str:
         for setting in LIMITS
     ]
     return _table(head, body) + "".join(f"\n\n{each.engine}: not run: {each.why}." for each in primaries if each.why)
+
+
+def _alarm_table(alarms: Sequence[Alarm]) -> str:
+    body = [
+        [f"{each.rows:,}", what, str(len(seconds)), *(f"{figure:.1f} s" for figure in (min(seconds), median(seconds), max(seconds)))]
+        for each in alarms
+        for what, seconds in (("a row goes wrong", each.damaged), ("it is put right", each.recovered))
+        if seconds
+    ]
+    head = ["rows", "from", "times", "least", "median", "greatest"]
+    return _table(head, body) + "".join(f"\n\nNot run: {each.why}." for each in alarms if each.why)
 
 
 def _live_table(lives: Sequence[LiveCost]) -> str:

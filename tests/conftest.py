@@ -49,7 +49,7 @@ LONG = ("test_documented_commands", "test_rolling_table", "test_cli", "test_limi
 """Modules that workers take before the others of the last folder, for the same reason."""
 
 user_sql.CHECK_RENDERED_SQL = True
-settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.register_profile("slow", deadline=None)
 settings.register_profile("deep", deadline=None, max_examples=5_000)
 
@@ -94,6 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "deep: runs thousands of random audits, or hundreds of regression scripts; runs only with --deep")
     config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")
     config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
+    config.addinivalue_line("markers", "quick_for(*ids): slow where none of these is a part of what the test's name has in brackets")
     config.addinivalue_line("markers", "few(*together): each value of each parameter once; the other combinations are slow (tests/few.py)")
     config.addinivalue_line("markers", "engines_in_turn: as few, but each engine once in the module (tests/few.py)")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
@@ -164,6 +165,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
     if not config.getoption("--slow"):
+        if not any("::" in argument for argument in config.args):
+            few.refuse_unknown(items)
         quick = [item for item in items if not _is_slow(item)]
         chosen = set(quick).difference(few.slow_ones(quick))
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
@@ -177,7 +180,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_slow(item: pytest.Item) -> bool:
     engines = [str(name) for mark in item.iter_markers("slow_on") for name in mark.args]
-    return bool(item.get_closest_marker("slow")) or any(item.get_closest_marker(name) for name in engines)
+    is_left = bool(item.get_closest_marker("slow")) or not few.is_quick_one(item)
+    return is_left or any(item.get_closest_marker(name) for name in engines)
 
 
 def _order(item: pytest.Item) -> tuple[int, bool]:

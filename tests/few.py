@@ -5,7 +5,8 @@ each pair of engines. Parameters that it names stand in each of their combinatio
 of tests of one thing: each value of each other parameter as above, but each engine once in the module, whether alone or in a pair. A test
 there that is marked `few` runs on each engine by itself, which the main one should.
 
-Engines that cost least are taken where the choice is free.
+Engines that cost least are taken where the choice is free. A third, `quick_for`, names which ones a quick run takes, by what stands in
+brackets behind the test's name: where the others prove the same by the same means.
 """
 
 from __future__ import annotations
@@ -34,6 +35,30 @@ def slow_ones(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         main = [one for name, found in tests.items() if name.startswith(f"{module}::") for one in found if one not in left]
         left += _not_needed(group, {part for item in main for part in _in_module(item)})
     return left
+
+
+def is_quick_one(item: pytest.Item) -> bool:
+    """Whether a quick run takes this parametrization, as far as `quick_for` says."""
+    mark = item.get_closest_marker("quick_for")
+    return mark is None or any(_names(item, part) for part in mark.args)
+
+
+def refuse_unknown(items: Sequence[pytest.Item]) -> None:
+    """Raise UsageError if a `quick_for` names a part that no parametrization of its test has: the test would never be quick."""
+    known = dict[tuple[str, str], bool]()
+    for item in items:
+        if (mark := item.get_closest_marker("quick_for")) and mark in item.own_markers:
+            for part in mark.args:
+                key = item.nodeid.partition("[")[0], part
+                known[key] = known.get(key, False) or _names(item, part)
+    if unknown := [f"{test}: {part}" for (test, part), is_known in known.items() if not is_known]:
+        raise pytest.UsageError(f"quick_for names what no parametrization has: {', '.join(unknown)}")
+
+
+def _names(item: pytest.Item, part: str) -> bool:
+    """Whether a part is one of those, or several in a row, of which a parametrization's name is made with hyphens."""
+    call = getattr(item, "callspec", None)
+    return call is not None and f"-{part}-" in f"-{call.id}-"
 
 
 def _mark(item: pytest.Item) -> pytest.Mark | None:

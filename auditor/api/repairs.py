@@ -140,7 +140,7 @@ def propose_patch(
 ) -> Patch:
     """Propose a patch: read the rows of a run's differences again, and store what would make the target's equal the source's.
 
-    Nothing is written to the target. More rows than `write: max_rows` are refused.
+    Nothing is written to the target. More rows than `write: max_rows`, or `write: max_share` of the target's, are refused.
     """
     keys = body.keys.model_dump(by_alias=True) if body.keys else {}
     chosen = body.model_dump(include={"only", "limit", "delete_extra"})

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from auditor.api_models import ApiModel
 
-Scope = Literal["read", "run", "define", "pipeline", "repair", "apply"]
+Scope = Literal["read", "run", "define", "pipeline", "repair", "apply", "admin"]
 
 
 class Token(ApiModel):

@@ -360,7 +360,7 @@ class RebuiltTable(ApiModel):
     names: list[str] = Field(description="The names that it had since then, the last one as it was asked for.")
     events: int = Field(description="Events that were merged.")
     rows: int
-    written: str = Field(description="The file, or the connection and the table in it.")
+    written: str = Field(description="The file, or the connection and the table in it; empty if it was only planned.")
     warnings: list[str] = Field(description="What of the stream it lacks, or may lack, a sentence each.")
 
 

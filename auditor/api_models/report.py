@@ -71,7 +71,10 @@ class Jaccard(Score):
 
     hard_lower: Share = Field(description="The similarity is certainly not lower.")
     hard_upper: Share = Field(description="The similarity is certainly not higher.")
-    differing_rows: Amount = Field(description="Rows that only one side has, exact or estimated; a changed row counts once for each side.")
+    differing_rows: Amount = Field(
+        description="Rows that differ, exact or estimated: missing, extra and changed ones, each once. Where no row is named, as many as"
+        " the numbers of rows allow count as changed."
+    )
 
 
 class Scores(ApiModel):

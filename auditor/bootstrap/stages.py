@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,14 +21,14 @@ from auditor.connections.connection import Connection
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
 from auditor.escaping import shell_word
-from auditor.model import Chunk, Verdict
+from auditor.model import Chunk, Side, Verdict
 from auditor.planning import watermark
 from auditor.planning.introspect import describe_table
 from auditor.points import reach
 from auditor.repair.target_writer import target_writer
 from auditor.store import bootstraps
 from auditor.store.bootstraps import Bootstrap
-from dialects import Table
+from dialects import Session, Table
 
 log = logging.getLogger(__name__)
 
@@ -96,28 +96,47 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
     return Bootstrapped(bootstrap, rows, plan.old)
 
 
+def find_left(job: BootstrapJob) -> list[str]:
+    """Return the tables that `drop_left` would drop. Nothing is written. Raises what that raises."""
+    return [name for _, names in _find_left(job)[1] for name in names]
+
+
 def drop_left(job: BootstrapJob) -> list[str]:
     """Drop the tables that bootstraps of this target left: replaced rows, and copies that were never swapped in. Return their names.
 
     Raises BootstrapRefused while one is at work, and errors of the tree.
     """
     dropped: list[str] = []
-    with job.open_reader() as reader:
-        table = reader.ask_side("target", lambda side, session: describe_table(job.audit, side, session)).table
-    for bootstrap in bootstraps.list_bootstraps(job.store, target=target_id(job, table)):
-        if bootstrap.state == "dropped" or (bootstrap.state == "done" and bootstrap.detail.get("old_dropped")):
-            continue
-        if bootstraps.is_at_work(job.store, bootstrap.bootstrap):
-            raise BootstrapRefused(f"bootstrap {bootstrap.bootstrap} of this table is at work; wait for its end")
+    table, left = _find_left(job)
+    for bootstrap, names in left:
         with job.open_writer() as session:
             target = target_writer(session)
-            for name in (str(bootstrap.detail["stage"]), str(bootstrap.detail["old"])):
-                if is_there(session, table, name):
-                    target.drop_table(session.dialect.names.table(*table_parts(table), name))
-                    dropped.append(name)
+            for name in names:
+                target.drop_table(session.dialect.names.table(*table_parts(table), name))
+                dropped.append(name)
         remove_files(job, bootstrap.bootstrap)
         bootstraps.end_bootstrap(job.store, bootstrap.bootstrap, "done" if bootstrap.state == "done" else "dropped", {"old_dropped": True})
     return dropped
+
+
+def _find_left(job: BootstrapJob) -> tuple[Table, list[tuple[Bootstrap, list[str]]]]:
+    """Return the target's table, and each bootstrap that left something, with those of its tables that are still there."""
+    left: list[tuple[Bootstrap, list[str]]] = []
+    with job.open_reader() as reader:
+        table = reader.ask_side("target", lambda side, session: describe_table(job.audit, side, session)).table
+        for bootstrap in bootstraps.list_bootstraps(job.store, target=target_id(job, table)):
+            if bootstrap.state == "dropped" or (bootstrap.state == "done" and bootstrap.detail.get("old_dropped")):
+                continue
+            if bootstraps.is_at_work(job.store, bootstrap.bootstrap):
+                raise BootstrapRefused(f"bootstrap {bootstrap.bootstrap} of this table is at work; wait for its end")
+            made = [str(bootstrap.detail["stage"]), str(bootstrap.detail["old"])]
+            left.append((bootstrap, reader.ask_side("target", partial(_find_there, table, made))))
+    return table, left
+
+
+def _find_there(table: Table, names: Sequence[str], _: Side, session: Session) -> list[str]:
+    """Return those of these tables that are beside ``table``."""
+    return [name for name in names if is_there(session, table, name)]
 
 
 def target_id(job: BootstrapJob, table: Table) -> str:
@@ -147,7 +166,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
         if open_one.audit != job.name or open_one.detail["spans"] != [asdict(span) for span in plan.spans]:
             raise BootstrapRefused(
                 f"bootstrap {open_one.bootstrap} of {open_one.audit}, of other keys, has not ended: continue that, or drop its copy with"
-                f" auditor bootstrap {shell_word(open_one.audit)} --drop-old"
+                f" auditor bootstrap {shell_word(open_one.audit)} --drop-old --apply"
             )
         if open_one.state == "running" and bootstraps.is_at_work(job.store, open_one.bootstrap):
             raise BootstrapRefused(f"bootstrap {open_one.bootstrap} of this table is at work; wait for its end")

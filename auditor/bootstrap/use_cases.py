@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +20,7 @@ from auditor.bootstrap import stages
 from auditor.bootstrap.job import BootstrapJob, Executors, RunTasks
 from auditor.bootstrap.plan import EVERYTHING, BootstrapPlan, Road
 from auditor.bootstrap.verifying import differing_ranges
-from auditor.config import Audit, Schedule, Settings, SparkCopy, TableRef
+from auditor.config import Audit, Schedule, Settings, SparkCopy, TableRef, describe_unknown
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, BootstrapRefused, ConfigError
 from auditor.escaping import shell_word
@@ -244,7 +244,7 @@ def command(name: str, keys: Mapping[str, int], source: str, partitions: str) ->
     options = [f"--keys {keys.get('from', '')}..{keys.get('to', '')}"] if keys else []
     options += [f"--partitions {shell_word(partitions)}"] if partitions else []
     options += [f"--from {shell_word(source)}"] if source else []
-    return " ".join(["auditor bootstrap", shell_word(name), *options])
+    return " ".join(["auditor bootstrap", shell_word(name), *options, "--apply"])
 
 
 def run_bootstrap(
@@ -277,6 +277,11 @@ def run_bootstrap(
 def drop_left(settings: Settings, store: Store, name: str, followed: Followed = NOBODY) -> list[str]:
     """Drop the tables that bootstraps of an audit's target left, and return their names. Raises BootstrapRefused and EngineError."""
     return stages.drop_left(_job(settings, store, name, None, "", "", followed))
+
+
+def find_left(settings: Settings, store: Store, name: str, followed: Followed = NOBODY) -> list[str]:
+    """Return the tables that `drop_left` would drop; nothing is written. Raises BootstrapRefused and EngineError."""
+    return stages.find_left(_job(settings, store, name, None, "", "", followed))
 
 
 def show_plan(prepared: stages.Prepared, command: str) -> ShownPlan:
@@ -377,7 +382,7 @@ def _executors(spark: SparkCopy, spreading: Spreading | None, stopped: threading
 def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, source: str) -> Audit:
     """Return the audit with a replica as its source. Raises BootstrapRefused unless the replica matched the source lately."""
     if source not in settings.connections:
-        raise BootstrapRefused(f"there is no connection {source!r}; write one under connections:")
+        raise BootstrapRefused(describe_unknown("connection", source, settings.connections))
     copied = audit.one_source("a bootstrap")
     write = settings.connections[audit.target.connection].write
     most = write.max_age if write else DEFAULT_MAX_AGE
@@ -449,22 +454,38 @@ def claim_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> li
 
     As for runs, only the last of several missed ticks counts, and an audit without any claim has missed nothing. Paused audits are skipped.
     """
+    claimed = []
+    for name, tick, is_due in _open_ticks(settings, store, now):
+        if queue.claim_tick(store, _claimed_as(name), tick, by if is_due else f"{by}: first seen") and is_due:
+            claimed.append(name)
+    return claimed
+
+
+def find_due(settings: Settings, store: Store, now: dt.datetime) -> list[str]:
+    """Return the audits whose bootstraps `claim_due` would claim; nothing is claimed. Raises StoreError."""
+    return [name for name, _, is_due in _open_ticks(settings, store, now) if is_due]
+
+
+def _open_ticks(settings: Settings, store: Store, now: dt.datetime) -> Iterator[tuple[str, dt.datetime, bool]]:
+    """Yield each audit whose bootstrap has a tick that nobody claimed, the tick, and whether it is due."""
     from auditor.service.scheduler import MISSED_AFTER  # which loads what only the service needs
 
-    due, states = [], audit_state.get_states(store)
+    states = audit_state.get_states(store)
     for name, audit in audits.with_defined_audits(settings, store).audits.items():
         if audit.schedule is None or not audit.schedule.bootstrap or audit_state.is_paused(states, name):
             continue
-        schedule, claimed_as = _ticks(audit.schedule), f"bootstrap of {name}"
+        schedule, claimed_as = _ticks(audit.schedule), _claimed_as(name)
         tick = cron.last_tick(schedule, now, claimed_as)
         if tick is None or queue.list_claimed_audits(store, {claimed_as: tick}, now):
             continue
         is_on_time = now - tick - cron.jitter_offset(schedule, claimed_as) <= MISSED_AFTER
         was_known = bool(queue.list_audits_with_claims(store, [claimed_as]))
-        is_due = is_on_time or (was_known and schedule.catch_up == "last")
-        if queue.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
-            due.append(name)
-    return due
+        yield name, tick, is_on_time or (was_known and schedule.catch_up == "last")
+
+
+def _claimed_as(name: str) -> str:
+    """Return the name under which the ticks of an audit's bootstraps are claimed."""
+    return f"bootstrap of {name}"
 
 
 def _ticks(schedule: Schedule) -> Schedule:

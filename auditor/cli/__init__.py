@@ -22,6 +22,10 @@ DEBUG = "--debug"
 """The option that every command takes, in any place."""
 
 
+WRONG_ARGUMENTS = 2
+"""Exit code of a command line that says nothing to do: it must not look like a match."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; one that a signal ended, or whose reader is gone, returns 128 and the signal's number."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -65,6 +69,9 @@ def _perform(arguments: Sequence[str]) -> int:
         options.tables += rest  # argparse takes no further tables once an option came between them
     elif rest:
         commands.error(f"unrecognized arguments: {' '.join(rest)}")
+    if options.command is None:
+        commands.print_help()
+        return WRONG_ARGUMENTS
     code: int = options.command(options)
     return code
 

@@ -1,4 +1,4 @@
-"""The command bootstrap: copy a target's table, or a range of its keys, anew."""
+"""The command bootstrap: print the plan of a copy of a target's table, or of a range of its keys, or carry it out."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import current_user, print_reports, settings_and_store, worst_exit_code
 from auditor.cli._progress import watching
 from auditor.errors import AuditorError, ConfigError, StatementCancelled, StoreError
+from auditor.escaping import shell_word
 from auditor.service.patches import describe_counts
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ NO_VERDICT = 3
 
 
 def bootstrap(options: argparse.Namespace) -> int:
-    """Print the plan of a bootstrap and carry it out, or drop what earlier ones left."""
+    """Print the plan of a bootstrap, or of dropping what earlier ones left; carry it out with --apply."""
     if bool(options.audit) == options.due:
         raise ConfigError("name either an audit, or --due for those whose bootstrap is due")
     if options.due and (options.keys or options.replica or options.partitions):
@@ -38,22 +39,43 @@ def bootstrap(options: argparse.Namespace) -> int:
     with (
         settings_and_store(options) as (configured, store),
         watching(options.quiet) as watch,
-        stopped_by_signals("stopping; the same command goes on from here") as stopped,
+        stopped_by_signals("stopping; the same command continues from here") as stopped,
     ):
         followed = use_cases.Followed(current_user(), stopped, watch, print)
         spreading = use_cases.Spreading(config.find_file(options.config), options.spark)
+        if options.due and not options.apply:
+            return _plan_due(configured, store, followed, spreading)
         if options.due:
             return _run_due(configured, store, followed, spreading)
         if options.drop_old:
-            dropped = use_cases.drop_left(configured, store, options.audit, followed)
-            print(f"dropped {', '.join(dropped)}" if dropped else "there is nothing to drop")
+            find = use_cases.drop_left if options.apply else use_cases.find_left
+            left = find(configured, store, options.audit, followed)
+            print(f"{'dropped' if options.apply else 'would drop'} {', '.join(left)}" if left else "there is nothing to drop")
+            if left and not options.apply:
+                print(f"to drop it: auditor bootstrap {shell_word(options.audit)} --drop-old --apply")
             return 0
         asked = (configured, store, options.audit, options.keys, options.replica, options.partitions, followed, spreading)
-        if options.dry_run:
+        if not options.apply:
             print(use_cases.plan_bootstrap(*asked))
+            spark = " --spark" if options.spark else ""
+            print(f"to write it: {use_cases.command(options.audit, options.keys or {}, options.replica, options.partitions)}{spark}")
             return 0
         result = use_cases.run_bootstrap(*asked)
     return _print_result(result)
+
+
+def _plan_due(configured: Settings, store: Store, followed: Followed, spreading: Spreading) -> int:
+    """Print the plans of the bootstraps that are due; none is claimed. Return the exit code of the worst."""
+    codes: list[int] = []
+    due = use_cases.find_due(configured, store, dt.datetime.now(dt.UTC))
+    for name in due:
+        try:
+            print(use_cases.plan_bootstrap(configured, store, name, followed=followed, spreading=spreading))
+        except AuditorError as error:  # the others are due all the same
+            print(f"auditor: {name}: {error}", file=sys.stderr)
+            codes.append(error.exit_code)
+    print("to write what is due: auditor bootstrap --due --apply" if due else "no bootstrap is due")
+    return worst_exit_code(codes)
 
 
 def _run_due(configured: Settings, store: Store, followed: Followed, spreading: Spreading) -> int:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 OWN_OPTIONS = {
     "write key: [column, ...] in the audit": "name the columns that identify a row: -k COLUMN,..",
-    "map it under target: columns: {source name: target name}, or exclude it": "name the columns to compare: -c COLUMN,..",
-    "exclude it, or write columns: override": "leave it out (-c names the columns to compare), or write an audit with columns: override",
-    "write columns: {exclude": "name the columns to compare with -c, instead of these: {exclude",
+    "map it under target: columns: {source name: target name}, or exclude it": "name its column there (--rename), or --exclude it",
+    "exclude it, or write columns: override": "leave it out (--exclude COLUMN,..), or write an audit with columns: override",
+    "write columns: {exclude": "leave these out with --exclude: {exclude",
     "write columns: override": "write an audit with columns: override",
     "a slice of the table (--keys or --times)": "a part of the table (-w CONDITION)",
     "a slice of the table (--times)": "a part of the table (-w CONDITION)",
@@ -37,7 +37,12 @@ OWN_OPTIONS = {
 def diff(options: argparse.Namespace) -> int:
     """Compare two tables and print the report, or only the differences as CSV."""
     source, target = _pairs(options.tables)
-    settings: dict[str, Any] = {"columns": {"include": options.columns}, "where": options.where, "convention": options.convention}
+    columns: dict[str, Any] = {"include": options.columns, "exclude": options.exclude}
+    columns["override"] = {name: {"tolerance": tolerance} for name, tolerance in options.tolerance}
+    settings: dict[str, Any] = {"columns": columns, "where": options.where, "convention": options.convention}
+    settings["renamed"] = dict(options.rename)
+    if options.threshold:
+        settings["threshold"] = options.threshold
     if options.limit:
         settings["limits"] = {"max_differences": options.limit}
     with watching(options.quiet) as watch:

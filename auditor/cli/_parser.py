@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from auditor import __version__, conventions
 
@@ -25,12 +25,32 @@ METHODS = ("counts", "signature", "minhash", "exact")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose error messages repeat no password of a URL."""
+    """A parser whose error messages repeat no password of a URL, and name the nearest commands and options."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse arguments as the base class does; an option that the command does not have is an error here, not left over."""
+        options, rest = super().parse_known_args(args, namespace)
+        if unknown := next((text for text in rest if re.match("--?[A-Za-z]", text)), None):
+            name = unknown.partition("=")[0]
+            self.error(f"there is no option {name}{_nearest(name, self._option_string_actions)}")
+        return options, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise ArgumentError for a command that there is not, with the nearest ones; other choices are checked by the base class."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            raise argparse.ArgumentError(None, f"there is no command {value!r}{_nearest(value, action.choices)}")
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Print the message and exit with code 2."""
         without = re.sub(r"\S++", lambda word: _without_password(word[0]), message)
         super().error(re.sub(r"([?&;]\w++=)[^\s&;]++", r"\1***", without))
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from auditor.config import suggest
+
+    return suggest(name, known) or "; see --help"
 
 
 def _without_password(word: str) -> str:
@@ -55,7 +75,8 @@ def parser() -> argparse.ArgumentParser:
     )
     main.add_argument("--version", action="version", version=f"auditor {__version__}")
     main.add_argument("--debug", action="store_true", help="print the traceback of an error; every command takes it, in any place")
-    commands = main.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = main.add_subparsers(title="commands", metavar="COMMAND")
+    main.set_defaults(command=None)
 
     def command(name: str, run: Callable[[argparse.Namespace], int], summary: str, more: str = "") -> argparse.ArgumentParser:
         added = commands.add_parser(
@@ -153,12 +174,24 @@ def _add_audit_commands(command: AddCommand) -> None:
 def _add_diff_command(command: AddCommand) -> None:
     more = "Nothing is stored. Without -k the source's primary key identifies a row."
     diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
-    options = "[-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--convention NAME] [--limit N] [--format FORMAT]"
+    options = "[-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT] [OPTION ...]"
     diff.usage = f"auditor diff URL1 TABLE1 [URL2] TABLE2 {options}"
     diff.add_argument("tables", nargs="+", metavar="URL TABLE", help="source and target, each as URL and table; URL2 may be left out")
     diff.add_argument("-k", "--key", type=_names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
     more = "columns to compare (default: all columns of the source)"
     diff.add_argument("-c", "--columns", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    more = "columns to leave out"
+    diff.add_argument("--exclude", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    more = "columns that have another name in the target"
+    diff.add_argument(
+        "--rename", type=_pairs("a name and its name in the target", str), action="extend", default=[], metavar="A=B,..", help=more
+    )
+    more = "how far numbers (0.01, or 0.1%% of the greater one) or times (1s) of a column may differ and still be equal"
+    diff.add_argument(
+        "--tolerance", type=_pairs("a column and its tolerance", _tolerance), action="extend", default=[], metavar="COLUMN=X,..", help=more
+    )
+    more = "what still counts as a match: a similarity (0.999), rows=N that may differ, or share=0.01%% of the rows"
+    diff.add_argument("--threshold", type=_threshold, metavar="X", help=more)
     diff.add_argument("-w", "--where", metavar="CONDITION", help="compare only rows that fulfil this, as in: status <> 'draft'")
     more = "the tool that writes the target, whose flags, versions and columns are taken into account"
     diff.add_argument("--convention", choices=conventions.NAMES, metavar="NAME", help=f"{more}: {', '.join(conventions.NAMES)}")
@@ -360,14 +393,15 @@ def _add_bisect_command(command: AddCommand) -> None:
 
 def _add_patch_command(command: AddCommand) -> None:
     summary = "Print the statements that make a target's rows equal its source's, or apply or undo them"
-    more = "Rows are read anew from both sides. Nothing is written without --apply, which needs write: {url: ...} on the connection."
+    more = "Rows are read again from both sides. Nothing is written without --apply, which needs write: {url: ...} on the connection."
     patch = _with_config(command("patch", _lazy("_patch", "patch"), summary, more))
     patch.add_argument("run", nargs="?", metavar="RUN", help="run id, its first characters, or an audit (its last run)")
-    action = patch.add_mutually_exclusive_group()
-    action.add_argument("--apply", action="store_true", help="write the patch into the target, in small transactions, and audit it again")
-    action.add_argument("--dry-run", action="store_true", help="execute the patch in the target, and roll every batch back")
-    action.add_argument("--undo", metavar="PATCH", help="write the rows of an applied patch back as they were")
-    action.add_argument(
+    how = patch.add_mutually_exclusive_group()
+    how.add_argument("--apply", action="store_true", help="write it, in small transactions, or send it, and audit the rows again")
+    how.add_argument("--dry-run", action="store_true", help="execute the patch in the target, and roll every batch back")
+    what = patch.add_mutually_exclusive_group()
+    what.add_argument("--undo", metavar="PATCH", help="instead, write the rows of an applied patch back as they were")
+    what.add_argument(
         "--through",
         choices=("refresh", "command", "file"),
         help="let what delivers to the target bring the rows: its pipeline, --command, or whatever reads the file --output",
@@ -392,13 +426,14 @@ def _add_patch_command(command: AddCommand) -> None:
 
 
 def _add_bootstrap_command(command: AddCommand) -> None:
-    summary = "Copy a target's table, or a range of its keys, anew from the source"
+    summary = "Print how a target's table, or a range of its keys, would be copied again from the source, or copy it"
     more = (
-        "The copy is compared with the snapshot that it is read in, and only a match is brought into the table, whose replaced rows stay"
-        " until --drop-old. Needs write: {url: ...} on the target's connection. The same command goes on with one that did not end."
+        "Nothing is written without --apply. The copy is compared with the snapshot that it is read in, and only a match is brought into"
+        " the table, whose replaced rows stay until --drop-old. Needs write: {url: ...} on the target's connection. The same command"
+        " continues one that did not end."
     )
     bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), summary, more))
-    bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied anew")
+    bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied again")
     bootstrap.add_argument("--keys", type=_keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
         "--partitions",
@@ -413,9 +448,9 @@ def _add_bootstrap_command(command: AddCommand) -> None:
         "--spark", action="store_true", help="copy by executors of Spark, however few the rows are; write: {spark: ...} says which"
     )
     action = bootstrap.add_mutually_exclusive_group()
-    action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
-    action.add_argument("--due", action="store_true", help="copy anew what is due by schedule: {bootstrap: ...}; for cron")
+    action.add_argument("--due", action="store_true", help="copy what is due by schedule: {bootstrap: ...}; for cron")
     action.add_argument("--drop-old", action="store_true", help="drop the replaced rows and unfinished copies of earlier bootstraps")
+    _add_apply_option(bootstrap, "copy the rows, or drop what is left; without it, only the plan is printed")
     _add_quiet_option(bootstrap)
 
 
@@ -429,7 +464,7 @@ def _add_service_commands(command: AddCommand) -> None:
     actions = token.add_subparsers(dest="action", required=True, metavar="ACTION", help="create, list or revoke")
     create = actions.add_parser("create", help="create a token and print its secret, which is shown only once")
     create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
-    scopes = ("read", "run", "define", "pipeline", "repair", "apply")
+    scopes = ("read", "run", "define", "pipeline", "repair", "apply", "admin")
     create.add_argument("--scope", required=True, choices=scopes, help="what the token permits")
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
     _add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
@@ -458,12 +493,12 @@ def _add_pipeline_command(command: AddCommand) -> None:
         "pause": "let a running pipeline stand still",
         "unpause": "let a paused pipeline go on",
         "skip": "let a stopped table go on without the events that stop it",
-        "refresh": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
+        "refresh": "print which existing rows would go through the stream, or send them, in order with the changes of others",
         "segments": "list the segments of a pipeline's stream with their digests",
         "rebuild": "write a table as it stood at a position of the log, or a time, from the staged parts that are kept",
         "events": "print the events of a table in Debezium's form, a line of JSON each, from the staged parts that are kept",
         "schemas": "list the versions of tables: their columns, by which statement they changed, and which targets hold them",
-        "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
+        "failover": "print where a replica of the server that was read would be read from, or continue there",
         "reset": "forget the staged parts and all positions; asks for the name again",
     }
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
@@ -482,7 +517,7 @@ def _add_pipeline_command(command: AddCommand) -> None:
         "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
     )
     added["failover"].add_argument("--to", metavar="CONNECTION", required=True, help="connection to the new server")
-    added["failover"].add_argument("--dry-run", action="store_true", help="only say where it would go on, and what may be missing")
+    _add_apply_option(added["failover"], "continue there; without it, only the place and what may be missing are printed")
     added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
     added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
     added["skip"].add_argument("--position", metavar="FILE:POS:NUMBER", required=True, help="where it is stopped, as status shows it")
@@ -511,7 +546,8 @@ def _add_refresh_options(refresh: argparse.ArgumentParser) -> None:
     chosen.add_argument("--keys", type=_keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty")
     chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
     chosen.add_argument("--list", action="store_true", help="list the refreshes so far instead, newest first")
-    refresh.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")
+    _add_apply_option(refresh, "send them, or continue a refresh that was stopped; without it, only the plan is printed")
+    refresh.add_argument("--ask", action="store_true", help="with --apply: only ask for it, the pipeline's own process carries it out")
 
 
 def _add_rebuild_options(rebuild: argparse.ArgumentParser) -> None:
@@ -522,6 +558,7 @@ def _add_rebuild_options(rebuild: argparse.ArgumentParser) -> None:
     where.add_argument("--output", metavar="FILE.parquet", help="write it into this file, which there is not yet")
     where.add_argument("--into", metavar="CONNECTION", help="write it into a new table of this connection, which needs write: {url: ...}")
     rebuild.add_argument("--table", metavar="SCHEMA.TABLE", help="with --into: the new table")
+    _add_apply_option(rebuild, "with --into: write it; without it, only what would be written is printed")
 
 
 def _add_events_options(events: argparse.ArgumentParser) -> None:
@@ -548,7 +585,7 @@ def _add_segments_command(command: AddCommand) -> None:
     summaries = {
         "status": "show what both sides of a segment audit registered, and what is wrong between them",
         "verify": "read the segments of both sides anew, check them against manifest and register, and name the first event that differs",
-        "copy": "mend one side's segments from the other: copied, verified, then switched",
+        "copy": "print which segments of one side would be replaced by the other's, or replace them: copied, verified, then switched",
         "reset": "forget the register of a segment audit; files and manifests stay",
     }
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
@@ -558,6 +595,7 @@ def _add_segments_command(command: AddCommand) -> None:
         _add_format_option(added[name], "text", "json")
     for name in ("verify", "copy"):
         added[name].add_argument("--table", metavar="TABLE", help="of this table alone")
+    _add_apply_option(added["copy"], "copy them; without it, only the plan is printed")
     added["copy"].add_argument("--from", dest="side", metavar="SIDE", required=True, help="the side that is right: a pipeline, or anew")
 
 
@@ -639,6 +677,39 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _pairs(what: str, parse: Callable[[str], Any]) -> Callable[[str], list[tuple[str, Any]]]:
+    """Return a function that parses pairs ``NAME=VALUE``, with commas between; ``what`` they are is said of others."""
+
+    def pairs(text: str) -> list[tuple[str, Any]]:
+        parts = [part.partition("=") for part in _names(text)]
+        if not parts or not all(name.strip() and value.strip() for name, _, value in parts):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}; write them with = between, and commas between several")
+        return [(name.strip(), parse(value.strip())) for name, _, value in parts]
+
+    return pairs
+
+
+def _tolerance(text: str) -> dict[str, Any]:
+    """Parse how far two values may differ, as an audit's ``tolerance``."""
+    number = r"\d+(?:\.\d+)?(?:e-?\d+)?"
+    if re.fullmatch(number, text):
+        return {"absolute": float(text)}
+    if re.fullmatch(f"{number}%", text):
+        return {"relative": float(text[:-1]) / 100}
+    return {"time": _duration(text)}
+
+
+def _threshold(text: str) -> dict[str, Any]:
+    """Parse what still counts as a match, as an audit's ``threshold``."""
+    name, given, value = text.partition("=")
+    try:
+        if given and name.strip() in ("rows", "share"):
+            return {name.strip(): int(value) if name.strip() == "rows" else value.strip()}
+        return {"score": float(text)}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a threshold; write a similarity (0.999), rows=10 or share=0.01%") from None
+
+
 def _count(text: str) -> int:
     """Parse a number of rows, at least 1."""
     if not text.isdecimal() or not int(text):
@@ -665,6 +736,11 @@ def _add_report_options(command: argparse.ArgumentParser, *more: str) -> None:
     """Add the options of commands that print reports; ``more`` are further formats."""
     _add_format_option(command, "text", "json", "markdown", *more)
     command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
+
+
+def _add_apply_option(command: argparse.ArgumentParser, help: str) -> None:
+    """Add --apply to a command that changes data: without it, it prints what it would do."""
+    command.add_argument("--apply", action="store_true", help=help)
 
 
 def _add_quiet_option(command: argparse.ArgumentParser) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LEFT = 1
 """Exit code of a patch after which rows still differ, that was stopped before its end, or whose rows were sent and have not all arrived."""
 
+NO_FORMAT = "--format and --output print a patch; leave them out with --apply, --dry-run and --undo"
+
 NO_VERDICT = 3
 """The exit code of a run without a verdict: nothing proves what the rows are that were written or sent."""
 
@@ -34,9 +36,13 @@ def patch(options: argparse.Namespace) -> int:
     """Print the patch of a run, apply it, or undo one."""
     if bool(options.run) == bool(options.undo):
         raise ConfigError("name either a run or audit to patch from, or with --undo the patch to undo")
+    if options.dry_run and (options.undo or options.through):
+        raise ConfigError("--dry-run executes a patch and rolls it back; leave it out with --undo and --through")
     if options.through:
         return _send(options, _selection(options))
-    if options.undo or options.apply or options.dry_run:
+    if options.undo and not options.apply:
+        return _print_undo(options)
+    if options.apply or options.dry_run:
         return _write(options)
     return _print(options)
 
@@ -49,9 +55,19 @@ def _print(options: argparse.Namespace) -> int:
         return write_pieces(pieces, options)
 
 
+def _print_undo(options: argparse.Namespace) -> int:
+    if options.format or options.output:
+        raise ConfigError(NO_FORMAT)
+    with settings_and_store(options) as (configured, store):
+        for line in patches.describe_undo(configured, store, options.undo):
+            print(line)
+    print(f"to write it: auditor patch --undo {options.undo} --apply")
+    return 0
+
+
 def _write(options: argparse.Namespace) -> int:
     if options.format or options.output:
-        raise ConfigError("--format and --output print a patch; leave them out with --apply, --dry-run and --undo")
+        raise ConfigError(NO_FORMAT)
     with (
         settings_and_store(options) as (configured, store),
         watching(options.quiet) as watch,
@@ -99,7 +115,7 @@ def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, 
     if result.patched.patch and not is_undoable:
         print(f"it cannot be undone: {NOT_UNDOABLE}")
     elif result.patched.patch and not options.undo:
-        print(f"to take it back: auditor patch --undo {result.patched.patch[:12]}")
+        print(f"to take it back: auditor patch --undo {result.patched.patch[:12]} --apply")
 
 
 def _selection(options: argparse.Namespace) -> Selection:
@@ -115,11 +131,16 @@ def _selection(options: argparse.Namespace) -> Selection:
 
 
 def _send(options: argparse.Namespace, selection: Selection) -> int:
-    """Send the rows of a run's differences, wait until they have arrived, and audit them again; a file is only written."""
+    """Send the rows of a run's differences, wait until they have arrived, and audit them again; without --apply print what would be sent.
+
+    With --through file they are only written.
+    """
     from auditor.service import patch_through
 
     if options.format or (options.output and options.through != "file"):
         raise ConfigError("--format prints a patch, and --output belongs to --through file; leave them out")
+    if options.apply and options.through == "file":
+        raise ConfigError("--through file writes a file for another program to read, and nothing else; leave --apply out")
     if bool(options.receiver) != (options.through == "command"):
         raise ConfigError("--command and --through command belong together: write both, or neither")
     with (
@@ -129,6 +150,13 @@ def _send(options: argparse.Namespace, selection: Selection) -> int:
     ):
         followed = Followed(current_user(), tuple(options.accept), stopped, watch)
         patch_args = (configured, store, options.run, selection)
+        if options.through == "refresh" and not options.apply:
+            print(patch_through.plan_refresh(*patch_args, followed))
+            return 0
+        if options.through == "command" and not options.apply:
+            code = write_pieces(patch_through.print_changes(*patch_args, followed), options)
+            _say(f"nothing was handed to {options.receiver}; add --apply to do so", options)
+            return code
         if options.through == "file":
             more = f"; audit again once its rows have arrived: auditor run {shell_word(options.run)}"
             return write_pieces(patch_through.print_changes(*patch_args, followed), options, more)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from auditor.api_models.pipeline import LiveSummaries, PipelineStatus
     from auditor.api_models.pipeline import Refresh as ShownRefresh
     from auditor.service.table_states import TableRow
-    from auditor.store.refreshes import Refresh
+    from auditor.store.refreshes import Refresh, RefreshScope
 
 
 def pipeline(options: argparse.Namespace) -> int:
@@ -234,25 +234,40 @@ def _skip(options: argparse.Namespace) -> int:
 
 
 def _refresh(options: argparse.Namespace) -> int:
-    """Send rows through the stream until they are all in the source's log, or a signal ends it after a chunk."""
+    """Send rows through the stream until they are all in the source's log, or a signal ends it after a chunk; print it without --apply."""
     from auditor.pipeline.refresh import use_cases
     from auditor.store import refreshes
 
     with (
         settings_and_store(options) as (configured, store),
-        stopped_by_signals("stopping after this chunk; the pipeline, or the same command, goes on with it") as stopped,
+        stopped_by_signals("stopping after this chunk; the pipeline, or the same command, continues it") as stopped,
     ):
         if options.list:
             configured.pipeline(options.pipeline)
             return _print_refreshes(refreshes.list_refreshes(store, options.pipeline), options)
         ends = options.keys or {}
         listed = read_keys(Path(options.key_list)) if options.key_list else ()
-        asked = use_cases.request(
-            configured, store, options.pipeline, options.table, first=ends.get("from"), last=ends.get("to"), keys=listed, by=current_user()
-        )
+        about = (configured, store, options.pipeline, options.table)
+        rows: dict[str, Any] = {"first": ends.get("from"), "last": ends.get("to"), "keys": listed}
+        if not options.apply:
+            return _print_planned(use_cases.plan(*about, **rows), options)
+        asked = use_cases.request(*about, **rows, by=current_user())
         if not options.ask:
             asked = use_cases.carry_out(configured, store, options.pipeline, asked, stopped, _RefreshFollower(options.quiet).follow)
         return _print_refreshes(asked, options)
+
+
+def _print_planned(planned: Sequence[tuple[str, RefreshScope]], options: argparse.Namespace) -> int:
+    from auditor.pipeline.refresh import use_cases
+
+    if options.format == "json":
+        print_json([{"table": table, **dataclasses.asdict(scope)} for table, scope in planned])
+        return 0
+    for table, scope in planned:
+        print(use_cases.describe_planned(table, scope))
+    how = "asked for" if options.ask else "sent through the stream"
+    print(f"{plural(len(planned), 'table')} would be {how}; nothing was written: add --apply to do it")
+    return 0
 
 
 def read_keys(path: Path) -> list[list[str]]:
@@ -349,17 +364,22 @@ def _segments(options: argparse.Namespace) -> int:
 def _rebuild(options: argparse.Namespace) -> int:
     from auditor.service import rebuilds
 
+    if options.apply and not options.into:
+        raise ConfigError("--apply writes into a connection; leave it out with --output, which writes a new file")
     if (options.into is None) != (options.table is None):
         raise ConfigError("--into names the connection and --table the new table in it; write both, or --output FILE.parquet")
     into = (options.into, options.table) if options.into else None
     path, about = config.find_file(options.config), (options.pipeline, options.rebuilt, options.at)
     with settings_and_store(options) as (configured, store):
-        rebuilt = rebuilds.rebuild(configured, path, store, *about, output=options.output and Path(options.output), into=into)
+        rebuilt = rebuilds.rebuild(
+            configured, path, store, *about, output=options.output and Path(options.output), into=into, apply=options.apply
+        )
     if options.format == "json":
         print_json(rebuilt)
         return 0
     begins = {"create": "it was made", "clear": "it was emptied", "refresh": "a refresh of all its rows began"}[rebuilt.begins]
-    print(f"{rebuilt.table} at {rebuilt.place}: {plural(rebuilt.rows, 'row')}, written into {rebuilt.written}")
+    where = f"written into {rebuilt.written}" if rebuilt.written else f"not written into {options.into}: add --apply to write them"
+    print(f"{rebuilt.table} at {rebuilt.place}: {plural(rebuilt.rows, 'row')}, {where}")
     print(f"  from {plural(rebuilt.events, 'event')} behind {rebuilt.since}, where {begins}")
     if len(rebuilt.names) > 1:
         print(f"  names: {', '.join(rebuilt.names)}")
@@ -396,19 +416,19 @@ def _failover(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         path = config.find_file(options.config)
-        accept, dry = options.accept_gap, options.dry_run
+        accept, dry = options.accept_gap, not options.apply
         failover = failovers.fail_over(configured, path, store, options.pipeline, options.to, accept, dry, by=current_user())
     if options.format == "json":
         print_json({**dataclasses.asdict(failover), "to": options.to, "changed": not dry})
         return 1 if failover.gaps else 0
     behind = f"behind {failover.behind}" if failover.behind else "where its log ends now"
-    print(f"pipeline {options.pipeline}: it goes on from {options.to} at {failover.place}, {behind}")
+    print(f"pipeline {options.pipeline}: it {'would continue' if dry else 'continues'} from {options.to} at {failover.place}, {behind}")
     for gap in failover.gaps:
         print(f"gap: {gap}")
     if failover.gaps:
         print(f"gap: once the pipeline runs, send the rows again with: {failover.mend}; then audit the tables")
     if dry:
-        print("nothing was changed")
+        print("nothing was changed; add --apply to fail over")
     else:
         print(f"{path} names {options.to} as its source now; start it with: auditor pipeline run {shell_word(options.pipeline)}")
     return 1 if failover.gaps else 0
@@ -461,7 +481,7 @@ def _reset(options: argparse.Namespace) -> int:
             raise ConfigError("that is another name, so nothing was reset")
         if options.target is not None:
             pipelines.reset_target(configured, store, options.pipeline, options.target)
-            refresh = f"auditor pipeline refresh {shell_word(options.pipeline)}"
+            refresh = f"auditor pipeline refresh {shell_word(options.pipeline)} --apply"
             print(f"pipeline {options.pipeline} forgot how far {options.target} is; once it runs, send it all rows again with: {refresh}")
             return 0
         place = pipelines.reset(configured, store, options.pipeline, from_targets=options.from_targets)

@@ -90,10 +90,17 @@ def _copy(options: argparse.Namespace) -> int:
     from auditor.service import segment_files
 
     with settings_and_store(options) as (configured, store):
-        repairs = segment_files.copy(configured, store, options.audit, options.side, options.table, by=current_user())
+        about = (configured, store, options.audit, options.side, options.table)
+        repairs = segment_files.copy(*about, by=current_user()) if options.apply else segment_files.plan_copy(*about)
         bad = next(side.name for side in segment_files.sides_of(configured, store, options.audit) if side.name != options.side)
         file = log_file(store, bad)
-        lines = list(segment_files.tell_copied(configured, repairs, options.side, bad, file))
+        lines = list(
+            segment_files.tell_copied(configured, repairs, options.side, bad, file)
+            if options.apply
+            else segment_files.tell_planned(repairs, options.side, bad, file)
+        )
+    if not options.apply and any(not repair.refused for repair in repairs):
+        lines.append("nothing was copied; add --apply to copy them")
     if options.format == "json":
         print_json([dataclasses.asdict(repair) for repair in repairs])
     else:

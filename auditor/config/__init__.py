@@ -26,7 +26,18 @@ from auditor.config._audit import (
     select_audits,
     table_name,
 )
-from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, is_pattern, parse_duration
+from auditor.config._base import (
+    Budget,
+    Computed,
+    DialectSql,
+    PerSide,
+    Sql,
+    TranslatedSql,
+    describe_unknown,
+    is_pattern,
+    parse_duration,
+    suggest,
+)
 from auditor.config._broker import Broker, find_unverified_brokers
 from auditor.config._carriers import TOPIC_SCHEMA, Carrier, Chain, find_carriers, find_chains, history_table, why_not_aligned
 from auditor.config._connection import (
@@ -149,6 +160,7 @@ __all__ = [
     "WriteSettings",
     "add_audits",
     "computed_kind",
+    "describe_unknown",
     "find_carriers",
     "find_chains",
     "find_file",
@@ -161,6 +173,7 @@ __all__ = [
     "parse_duration",
     "select_audits",
     "set_source",
+    "suggest",
     "table_name",
     "validate_audit",
     "validate_settings",

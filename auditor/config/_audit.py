@@ -645,7 +645,7 @@ def select_audits(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
             continue
         matching = [name for name in names if fnmatchcase(name, wish)]
         if not matching:
-            raise UnknownAudit(f"no audit matches {wish!r} (audits here: {', '.join(sorted(names)) or 'none'})")
+            raise UnknownAudit(f"no audit matches {wish!r}{suggest(wish.strip('*?'), names)}")
         selected += [name for name in matching if name not in selected]
     return selected
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import difflib
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -165,10 +166,27 @@ Where = Annotated[str | PerSide, BeforeValidator(_check_where)]
 """A filter in the portable language, or one for each side in that side's dialect, which is taken on trust."""
 
 
+MOST_NEAR = 3
+"""Names that an error message suggests at most."""
+
+MOST_LISTED = 10
+"""Names up to which an error message lists all."""
+
+
 def suggest(name: str, known: Any) -> str:
-    """Return the end of an error message that suggests the most similar known name; '' if none is similar."""
-    matches = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    """Return the end of an error message that suggests the most similar known names, three at most; '' if none is similar."""
+    names = [str(one) for one in known]
+    near = difflib.get_close_matches(name, names, MOST_NEAR) or [one for one in names if name and name.lower() in one.lower()][:MOST_NEAR]
+    if not near:
+        return ""
+    *first, last = map(repr, near)
+    return f"; did you mean {', '.join(first)} or {last}?" if first else f"; did you mean {last}?"
+
+
+def describe_unknown(kind: str, name: str, known: Collection[str]) -> str:
+    """Return the message of an error about a name of a ``kind`` that is not among the ``known`` ones, which are listed if they are few."""
+    here = ", ".join(sorted(known)) or "none" if len(known) <= MOST_LISTED else f"{len(known):,}"
+    return f"there is no {kind} {name!r}{suggest(name, known)} ({kind}s here: {here})"
 
 
 def is_pattern(name: str) -> bool:

@@ -33,7 +33,7 @@ class Schedule(Strict):
     catch_up: Literal["last", "none"] = "last"
     """Whether the last of the ticks missed while no scheduler was running is run, or none."""
     bootstrap: Annotated[str, AfterValidator(_check_cron)] | None = None
-    """When the target is copied again, as a cron expression: by ``auditor bootstrap --due`` alone. By default never."""
+    """When the target is copied again, as a cron expression: by ``auditor bootstrap --due --apply`` alone. By default never."""
 
 
 def _from_cron(value: Any) -> Any:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit, AuditGroup, TopicRef, find_topic_problems, split_groups
-from auditor.config._base import Strict, suggest
+from auditor.config._base import Strict, describe_unknown, suggest
 from auditor.config._broker import Broker, find_unverified_brokers, list_secrets
 from auditor.config._carriers import find_history_problems, find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
@@ -18,7 +18,7 @@ from auditor.config._notify import Notify
 from auditor.config._pipeline import ANEW, Pipeline, SegmentAudit, find_problems, find_segment_problems
 from auditor.config._service import Service
 from auditor.config._store import Evidence, Retention, Store
-from auditor.errors import UnknownAudit, UnknownPipeline
+from auditor.errors import ConfigError, UnknownAudit, UnknownPipeline
 
 
 class Settings(Strict):
@@ -146,22 +146,25 @@ class Settings(Strict):
     def audit(self, name: str) -> Audit:
         """Return the audit with this name. Raises UnknownAudit."""
         if name not in self.audits:
-            known = ", ".join(sorted(self.audits)) or "none"
-            raise UnknownAudit(f"there is no audit {name!r}{suggest(name, self.audits)} (audits here: {known})")
+            raise UnknownAudit(describe_unknown("audit", name, self.audits))
         return self.audits[name]
+
+    def connection(self, name: str) -> ConnectionSettings:
+        """Return the connection with this name. Raises ConfigError."""
+        if name not in self.connections:
+            raise ConfigError(describe_unknown("connection", name, self.connections))
+        return self.connections[name]
 
     def segment_audit(self, name: str) -> SegmentAudit:
         """Return the segment audit with this name. Raises UnknownAudit."""
         if name not in self.segments:
-            known = ", ".join(sorted(self.segments)) or "none"
-            raise UnknownAudit(f"there is no segment audit {name!r}{suggest(name, self.segments)} (segment audits here: {known})")
+            raise UnknownAudit(describe_unknown("segment audit", name, self.segments))
         return self.segments[name]
 
     def pipeline(self, name: str) -> Pipeline:
         """Return the pipeline with this name. Raises UnknownPipeline."""
         if name not in self.pipelines:
-            known = ", ".join(sorted(self.pipelines)) or "none"
-            raise UnknownPipeline(f"there is no pipeline {name!r}{suggest(name, self.pipelines)} (pipelines here: {known})")
+            raise UnknownPipeline(describe_unknown("pipeline", name, self.pipelines))
         return self.pipelines[name]
 
 

@@ -69,9 +69,7 @@ def open_heartbeat(settings: Settings, connection: str) -> Iterator[HeartbeatWri
 
     Raises ConfigError for a connection that may only read, and an engine that is no source of a log; EngineError.
     """
-    if connection not in settings.connections:
-        raise ConfigError(f"there is no connection {connection!r}; connections: {', '.join(sorted(settings.connections)) or 'none'}")
-    chosen = settings.connections[connection]
+    chosen = settings.connection(connection)
     dialect = patching_dialect(connection, chosen)
     try:
         dialect.template("heartbeat_write")

@@ -487,7 +487,8 @@ class Publisher:
                 note,
                 TableStopped(
                     f"{table} was renamed in the source, or got the place of another table, and rows that are in one topic do not move into"
-                    f" another; send all rows of its new name again (auditor pipeline refresh {shell_word(self.pipeline)}), then skip this"
+                    f" another; send all rows of its new name again (auditor pipeline refresh {shell_word(self.pipeline)} --apply), then"
+                    " skip this"
                 ),
             )
         now = Held(note.position, held.schema_id)

@@ -203,7 +203,7 @@ def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: st
         if sum(map(len, batches)) > most:
             raise PatchRefused(
                 f"more than {most:,} rows are to be changed, which is what one patch may change; propose fewer with limit or keys, raise"
-                " max_rows under write:, or copy the range again"
+                " max_rows or max_share under write:, or copy the range again"
             )
     changes = [change for batch in batches for change in batch]
     statements = [proposal.statement(change) for change in changes]

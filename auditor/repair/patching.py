@@ -94,7 +94,7 @@ def plan_patch(job: Job, selection: Selection, made: str) -> ApprovablePlan:
     Raises PatchRefused, also for more rows than one patch may change, and errors of the tree.
     """
     write = job.connections[job.target].write
-    most = (write or NO_WRITE).max_rows
+    most = most_rows(job.report, write or NO_WRITE)
     few = replace(selection, limit=min(selection.limit or most + 1, most + 1))
     with propose(job.store, job.report, job.audit, job.connections, few, job.accepted, job.on_progress) as proposal:
         return plan_approvable(proposal, most, _target_id(job, proposal), _why_not(job, write), made, job.journal_key)
@@ -139,18 +139,23 @@ def apply_patch(job: Job, selection: Selection, *, dry_run: bool = False) -> Pat
 
 def undo_patch(job: Job, original: Patch) -> Patched:
     """Write the rows of a patch back as they were. Raises PatchRefused if it cannot be undone, and errors of the tree."""
+    check_undo(job.store, original, job.journal_key)
+    with _opened(job, NO_KEYS) as (proposal, _):
+        if original.target != _target_id(job, proposal):
+            raise PatchRefused(f"patch {original.patch} is of another table than {proposal.facts.table}")
+        total = Counter(rows=sum(original.detail.get(name, 0) for name in ("inserted", "updated", "deleted")))
+        return _write(job, proposal, lambda application: undo_batches(application, original), total, undoes=original.patch)
+
+
+def check_undo(store: Store, original: Patch, journal_key: str) -> None:
+    """Raise PatchRefused if the rows of a patch cannot be written back, as far as its journal says. No database is asked."""
     if original.state == "running":
         raise PatchRefused(f"patch {original.patch} is at work; wait for its end")
     if original.state == "undone":
         raise PatchRefused(f"patch {original.patch} was undone already")
     if not original.undoable:
         raise PatchRefused(f"patch {original.patch} cannot be undone: {NOT_UNDOABLE}")
-    check_readable(patches.list_batches(job.store, original.patch), original, job.journal_key)
-    with _opened(job, NO_KEYS) as (proposal, _):
-        if original.target != _target_id(job, proposal):
-            raise PatchRefused(f"patch {original.patch} is of another table than {proposal.facts.table}")
-        total = Counter(rows=sum(original.detail.get(name, 0) for name in ("inserted", "updated", "deleted")))
-        return _write(job, proposal, lambda application: undo_batches(application, original), total, undoes=original.patch)
+    check_readable(patches.list_batches(store, original.patch), original, journal_key)
 
 
 def settle_patch(job: Job, dead: Patch) -> Counter[str]:
@@ -258,6 +263,12 @@ def _target_id(job: Job, proposal: Proposal) -> str:
     """Return what identifies the patched table: its database and its name, hashed."""
     database = dialects.database_id(job.connections[job.target].url)
     return hashlib.sha256(f"{database}\n{proposal.table.sql}".encode()).hexdigest()
+
+
+def most_rows(report: Report, write: WriteSettings) -> int:
+    """Return how many rows one patch of a run may change: `max_rows`, or `max_share` of the target's rows if that is less."""
+    rows = report.comparison.rows["target"] if report.comparison else 0
+    return min(write.max_rows, max(ALWAYS_ALLOWED, int(write.max_share * rows)))
 
 
 def _check_size(planned: Counter[str], report: Report, write: WriteSettings) -> None:

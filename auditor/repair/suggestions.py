@@ -10,7 +10,7 @@ from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.errors import AuditorError
 from auditor.escaping import shell_word
 from auditor.model import SIDES, Differences, Plan, Report, Suggestion, Suggestions, Tool, Verdict
-from auditor.repair.patching import ALWAYS_ALLOWED
+from auditor.repair.patching import most_rows
 from auditor.repair.proposal import unnamed
 from dialects import Dialect
 
@@ -124,7 +124,7 @@ class _Situation:
             return "exact", f"the method {self.report.method} names no rows; then patch them if they are few, else copy"
         if differences and "wait" in ways and differences.unsettled > _count(differences):
             return "wait", "most rows that differ were still changing when they were looked at last"
-        most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self.report.comparison.rows["target"])))
+        most = most_rows(self.report, self.write)
         if "patch" in ways and ways["patch"].rows <= most:
             return "patch", f"the limit is {most:,} rows"
         why = (unnamed(differences) if differences else "") or self._why_not_patched("patch" in ways)

@@ -37,7 +37,7 @@ def report(report: model.Report) -> RunReport:
     comparison = report.comparison
     return RunReport(
         **RunReport.fields_of(report, without=CONVERTED),
-        score=Scores(published=comparison.published, jaccard=_jaccard(report.jaccard)) if comparison else None,
+        score=Scores(published=comparison.published, jaccard=_jaccard(report)) if comparison else None,
         rows=comparison.rows if comparison else None,
         partitions=_partitions(comparison) if comparison else None,
         differences=_differences(report.differences, report.plan) if report.differences is not None else None,
@@ -89,11 +89,22 @@ def _integer_keys(plan: model.Plan | None) -> set[str]:
     return {column.name for column in plan.key_columns if column.kind.name == "integer"} if plan else set()
 
 
-def _jaccard(jaccard: model.Jaccard | None) -> Jaccard | None:
+def _jaccard(report: model.Report) -> Jaccard | None:
+    jaccard = report.jaccard
     if jaccard is None:
         return None
     score = Jaccard.fields_of(jaccard.score)
-    return Jaccard(**score, hard_lower=jaccard.least, hard_upper=jaccard.most, differing_rows=jaccard.differing)
+    return Jaccard(**score, hard_lower=jaccard.least, hard_upper=jaccard.most, differing_rows=_count_differing(report, jaccard))
+
+
+def _count_differing(report: model.Report, jaccard: model.Jaccard) -> float:
+    """Return how many rows differ, exactly or estimated, where a changed row counts once, as everywhere else."""
+    differences = report.differences
+    if differences is not None:
+        return differences.missing + differences.extra + differences.changed + differences.estimated
+    rows = report.comparison.rows if report.comparison else {"source": 0, "target": 0}
+    # No row is named. Those on one side only are taken for changed ones as far as the numbers of rows allow.
+    return (jaccard.differing + abs(rows["target"] - rows["source"])) / 2
 
 
 def _partitions(comparison: model.Comparison) -> Partitions:

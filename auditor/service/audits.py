@@ -202,8 +202,7 @@ def validate_definition(settings: Settings, name: str, definition: Mapping[str, 
     _check_allowed(definition)
     audit = validate_audit(definition)
     for side in audit.places.values():
-        if side.connection not in settings.connections:
-            raise ConfigError(f"there is no connection {side.connection!r} (connections here: {', '.join(sorted(settings.connections))})")
+        settings.connection(side.connection)  # which raises ConfigError if there is none
         if side.place.path is not None:
             raise ConfigError(f"{side.table!r} is a path, which the API does not accept; use the name of a table")
     for where, end in planning.describe_tables(settings, name, audit).items():

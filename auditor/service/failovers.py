@@ -57,7 +57,9 @@ def fail_over(
         failover = find_failover(offset, Source(settings.connections[to].url, to), Selection(pipeline.source.tables, database))
         mend = _mend(name, failover.tables) if failover.gaps else ""
         if failover.gaps and not accept_gap and not dry_run:
-            raise FailoverRefused(f"{'; '.join(failover.gaps)}; fail over with --accept-gap, start the pipeline, and then run: {mend}")
+            raise FailoverRefused(
+                f"{'; '.join(failover.gaps)}; fail over with --accept-gap --apply, start the pipeline, and then run: {mend}"
+            )
         if not dry_run:
             end_live_summaries(store, name, failover)
             # In this order: whatever ends this between, the pipeline goes on from the old server, or refuses to until this is done again.
@@ -77,14 +79,13 @@ def end_live_summaries(store: Store, name: str, failover: Failover) -> None:
 def _mend(name: str, tables: Sequence[str]) -> str:
     """Return the commands that send the rows of these tables again, or of all."""
     again = f"auditor pipeline refresh {shell_word(name)}"
-    return "; ".join(f"{again} --table {table}" for table in tables) if 0 < len(tables) <= MOST_COMMANDS else again
+    chosen = [f" --table {shell_word(table)}" for table in tables] if len(tables) <= MOST_COMMANDS else []
+    return "; ".join(f"{again}{table} --apply" for table in chosen or [""])
 
 
 def _check_connection(settings: Settings, name: str, to: str) -> None:
     old = settings.pipeline(name).of_log("a failover").connection
-    if to not in settings.connections:
-        raise ConfigError(f"there is no connection {to!r}; connections: {', '.join(sorted(settings.connections))}")
-    databases = [parse_url(settings.connections[connection].url).database for connection in (old, to)]
+    databases = [parse_url(settings.connection(connection).url).database for connection in (old, to)]
     if databases[0] != databases[1]:
         raise ConfigError(f"connection {to} leads to database {databases[1]!r}, and {old} to {databases[0]!r}; both must lead to the same")
 

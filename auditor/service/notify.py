@@ -19,8 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from auditor.config import Audit, Channel, Evidence, Notify, Occasion, Settings
-from auditor.config._base import suggest
+from auditor.config import Audit, Channel, Evidence, Notify, Occasion, Settings, describe_unknown
 from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
@@ -225,8 +224,7 @@ def send_test(settings: Settings, channel: str) -> str:
     """Send a test message to a channel; returns the failure, or ''. Raises ConfigError for an unknown channel."""
     channels = settings.notify.channels
     if channel not in channels:
-        known = ", ".join(sorted(channels)) or "none"
-        raise ConfigError(f"there is no channel {channel!r}{suggest(channel, channels)} (channels here: {known})")
+        raise ConfigError(describe_unknown("channel", channel, channels))
     lines = (f"This is a test of the channel {formatting.visible(channel)}.", "No action is required.")
     return _try_send(channel, channels[channel], Message("auditor: test message", lines))
 

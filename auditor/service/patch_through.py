@@ -16,9 +16,11 @@ from auditor.errors import AuditorError, PatchFailed, RefreshRefused
 from auditor.escaping import shell_word
 from auditor.model import Report
 from auditor.pipeline.refresh import use_cases
+from auditor.quantities import plural
 from auditor.repair import proposal, script
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import unnamed
+from auditor.repair.script import Wanted
 from auditor.service import patches
 from auditor.service.patches import NOBODY, Followed
 from auditor.service.pipeline_status import status
@@ -54,13 +56,9 @@ def send_refresh(
     """
     audit, report = patches.find_run(settings, store, what)
     name, table, target = find_pipeline(settings, audit)
-    wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    wanted = _read_wanted(settings, store, audit, report, selection, followed)
     if not (wanted.ranges or wanted.keys):
         return _nothing_sent(report, "no row differs, or none was selected")
-    [key] = use_cases.choose_tables(settings, name, table)
-    if tuple(column.name for column in key.columns) != wanted.columns:
-        whole = f"auditor pipeline refresh {shell_word(name)} --table {shell_word(table)}"
-        raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; refresh the table instead: {whole}")
     asked = use_cases.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
     done = use_cases.carry_out(settings, store, name, asked, followed.stopped)
     if failed := next((request for request in done if request.state == "failed"), None):
@@ -75,10 +73,42 @@ def send_refresh(
     return Sent(rows, how, "", *_audit_again(settings, store, report, wanted.span, followed, f"through the pipeline {name}", rows))
 
 
+def plan_refresh(settings: Settings, store: Store, what: str, selection: Selection, followed: Followed = NOBODY) -> str:
+    """Return which rows `send_refresh` would send, for a person; nothing is written. Raises what that raises."""
+    audit, report = patches.find_run(settings, store, what)
+    name, table, target = find_pipeline(settings, audit)
+    wanted = _read_wanted(settings, store, audit, report, selection, followed)
+    if not (wanted.ranges or wanted.keys):
+        sent = _nothing_sent(report, "no row differs, or none was selected")
+        return "; ".join(filter(None, (sent.how, sent.lacking)))
+    rows = [plural(len(wanted.keys), "key")] if wanted.keys else []
+    rows += [plural(len(wanted.ranges), "range of keys", "ranges of keys")] if wanted.ranges else []
+    left = unnamed(report.differences) if report.differences is not None else ""
+    return "; ".join(
+        [
+            f"would send {' and '.join(rows)} of {table} through the pipeline {name} into {target}, and audit them again",
+            *([left] if left else []),
+            "nothing was sent: add --apply to send them",
+        ]
+    )
+
+
+def _read_wanted(settings: Settings, store: Store, audit: Audit, report: Report, selection: Selection, followed: Followed) -> Wanted:
+    """Return the keys of a run's differences, as the pipeline that carries the table identifies rows. Raises RefreshRefused."""
+    name, table, _ = find_pipeline(settings, audit)
+    wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    if wanted.ranges or wanted.keys:
+        [key] = use_cases.choose_tables(settings, name, table)
+        if tuple(column.name for column in key.columns) != wanted.columns:
+            whole = f"auditor pipeline refresh {shell_word(name)} --table {shell_word(table)} --apply"
+            raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; refresh the table instead: {whole}")
+    return wanted
+
+
 def _nothing_sent(report: Report, why: str) -> Sent:
     """Return that nothing was sent, and what that leaves where the run did not name all rows that differ."""
     left = unnamed(report.differences) if report.differences is not None else ""
-    way_out = f"copy the table again: auditor bootstrap {shell_word(report.audit)}"
+    way_out = f"copy the table again: auditor bootstrap {shell_word(report.audit)} --apply"
     return Sent(0, f"nothing to send: {why}", f"{left}; {way_out}" if left else "", None)
 
 

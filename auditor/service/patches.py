@@ -18,6 +18,7 @@ from auditor.errors import AuditorError, EngineError, PatchRefused, RunOutdated,
 from auditor.history import records
 from auditor.masking import MASK
 from auditor.model import DifferenceKind, Report
+from auditor.quantities import plural
 from auditor.repair import patching, proposal, script
 from auditor.repair.apply import ApprovablePlan
 from auditor.repair.keys import Selection
@@ -107,6 +108,31 @@ def undo_patch(settings: Settings, store: Store, patch: str, followed: Followed 
     return PatchResult(patched, after, settled, why)
 
 
+def describe_undo(settings: Settings, store: Store, patch: str) -> Iterator[str]:
+    """Yield what an undo of a patch would write back, a line for each row, from its journal. No database is asked.
+
+    Raises UnknownPatch and PatchRefused.
+    """
+    original = patches.get_patch(store, patch)
+    patching.check_undo(store, original, settings.keep.journal_key or "")
+    written = [row for row in list_rows(store, original) if row.outcome == "written"]
+    yield f"undo of patch {original.patch}: {plural(len(written), 'row')} of {original.audit}; those that were changed since are left"
+    for row in written:
+        key = ", ".join(f"{name} {text}" for name, text in row.key.items())
+        if row.kind == "missing":
+            yield f"  {key}: deleted again"
+        elif row.kind == "extra":
+            yield f"  {key}: inserted again"
+        else:
+            changes = (f"{name} from {_text(row.new, name)} to {_text(row.old, name)}" for name in row.columns)
+            yield f"  {key}: {', '.join(changes)}"
+
+
+def _text(texts: Texts | None, name: str) -> str:
+    text = (texts or {}).get(name)
+    return "NULL" if text is None else text
+
+
 def apply_claimed(settings: Settings, store: Store, claimed: Patch, followed: Followed) -> PatchResult:
     """Apply or undo a patch that was requested, and that this process has claimed; audit its rows again.
 
@@ -176,6 +202,12 @@ def plan_patch(
     audit, report = find_run(settings, store, run)
     job = _job(settings, store, audit, report, Followed(accepted=accepted))
     return patching.plan_patch(job, selection, f"{made:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def most_rows(settings: Settings, store: Store, report: Report) -> int | None:
+    """Return how many rows one patch of a run may change; None if its audit is no longer configured. Raises StoreError."""
+    audit = audits.with_defined_audits(settings, store).audits.get(report.audit)
+    return patching.most_rows(report, settings.connections[audit.target.connection].write or patching.NO_WRITE) if audit else None
 
 
 def settle_dead(settings: Settings, store: Store, followed: Followed = NOBODY) -> tuple[str, ...]:

@@ -28,9 +28,11 @@ def rebuild(
     *,
     output: Path | None = None,
     into: tuple[str, str] | None = None,
+    apply: bool = True,
 ) -> RebuiltTable:
     """Write a table as it stood at a position, ``FILE:POS``, or a time, into a file, or ``into`` a connection as ``SCHEMA.TABLE``.
 
+    Without ``apply``, nothing is written into a connection, and `RebuiltTable.written` is empty.
     Of a time, all transactions count that stand in the log before the table's first one that was committed later. Raises UnknownPipeline,
     ConfigError for what is there already, NotStaged, RebuildRefused where its rows are not all known, NoKey, ColumnRefused, ValueRefused
     and AuditorError.
@@ -46,7 +48,9 @@ def rebuild(
     position = _find_position(store, name, pipeline.staging.path, full_name, at)
     stages = History(store, name, pipeline).find_stages(full_name, position)
     with rebuild_scratch(store, name, str(config_file.resolve()), pipeline.staging.path, stages) as scratch:
-        if into and place:
+        if into and not apply:
+            rows, written = outputs.count_rows(scratch), ""
+        elif into and place:
             rows = outputs.write_table(scratch, into[0], settings.connections[into[0]], place, position)
             written = f"{into[0]}: {into[1]}"
         else:
@@ -61,12 +65,11 @@ def _place_of(settings: Settings, into: tuple[str, str] | None) -> tuple[str, st
     if into is None:
         return None
     connection, table = into
-    if connection not in settings.connections:
-        raise ConfigError(f"there is no connection {connection!r}; the configuration has {', '.join(sorted(settings.connections))}")
+    chosen = settings.connection(connection)
     schema, _, short = table.partition(".")
     if not schema or not short:
         raise ConfigError(f"{table!r} is no place for a table; write its schema, too (the database of MySQL), as scratch.orders")
-    outputs.check_table(connection, settings.connections[connection], (schema, short))
+    outputs.check_table(connection, chosen, (schema, short))
     return schema, short
 
 

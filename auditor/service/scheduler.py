@@ -118,7 +118,7 @@ def crontab(settings: Settings, config: Path) -> str:
         "# Runs the audits that are due by the schedules in the configuration. Several machines may do this; no tick is run twice.",
         *(escaping.hash_comment(f"  {name}: {schedule.cron} ({schedule.timezone})").rstrip("\n") for name, schedule in schedules.items()),
         f"* * * * * {command}".replace("%", r"\%"),
-        *([f"* * * * * {command.replace(' run --due', ' bootstrap --due')}".replace("%", r"\%")] if any_copied else []),
+        *([f"* * * * * {command.replace(' run --due', ' bootstrap --due --apply')}".replace("%", r"\%")] if any_copied else []),
         "#",
         "# The same for Kubernetes (the store must be a database server, or a file on a volume):",
         *(escaping.hash_comment(f"  {line}").rstrip("\n") for line in _cron_job(path).split("\n") if line),

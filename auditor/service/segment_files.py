@@ -99,12 +99,17 @@ def _tell(difference: EventDifference) -> str:
     return f"event {difference.number:,}, at {difference.place}: {'; '.join(difference.sentences)}"
 
 
+def plan_copy(settings: Settings, store: Store, audit: str, good: str, table: str | None) -> list[Mended]:
+    """Return what `copy` would copy; nothing is written. Raises what that raises."""
+    return mend(settings, store, audit, good, table, apply=False)
+
+
 def copy(settings: Settings, store: Store, audit: str, good: str, table: str | None, *, by: str) -> list[Mended]:
     """Mend the other side's segments from those of ``good``, and record the event.
 
     Raises UnknownAudit, ConfigError, SegmentFailed and StoreError.
     """
-    repairs = mend(settings, store, audit, good, table)
+    repairs = mend(settings, store, audit, good, table, apply=True)
     for repair in repairs:
         if not repair.refused:
             detail = {
@@ -128,6 +133,13 @@ def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
 
         forget(store, side_of(settings, audit, ANEW))
     events.record_event(store, actor=by, action="segments reset", subject=audit)
+
+
+def tell_planned(repairs: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:
+    """Yield what would be copied, or why not; ``file`` is any file of the log."""
+    for repair in repairs:
+        what = f"not copied: {repair.refused}" if repair.refused else f"would be copied from {good} into {bad}: {', '.join(repair.copied)}"
+        yield f"{describe(repair, file)}: {what}"
 
 
 def tell_copied(settings: Settings, repairs: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:

@@ -48,6 +48,7 @@ GRANTED_BY: Mapping[str, frozenset[str]] = {
     "pipeline": frozenset({"read", "run", "pipeline"}),
     "repair": frozenset({"read", "run", "repair"}),
     "apply": frozenset({"read", "run", "repair", "apply"}),
+    "admin": frozenset({"read", "run", "define", "pipeline", "repair", "apply", "admin"}),
 }
 """The scopes that a token of each scope includes."""
 
@@ -58,6 +59,7 @@ DESCRIPTIONS: Mapping[Scope, str] = {
     "pipeline": "what `run` may; also pause, unpause and start pipelines, let them send existing rows, and let them skip events",
     "repair": "what `run` may; also propose patches, and record repairs that were made elsewhere",
     "apply": "what `repair` may; also have proposed patches applied and undone",
+    "admin": "all of this: define audits, repair and apply, let pipelines do things, and manage all other tokens",
 }
 """What a token of each scope permits, for people."""
 

@@ -139,6 +139,7 @@ def test_full_queue_rejects_ad_hoc_runs(own: Service) -> None:
     assert refused.status_code == 429 and refused.json()["retryable"] is True
 
 
+@pytest.mark.quick_for("at once")
 @pytest.mark.parametrize("how", ["queued", "at once"])
 def test_cancelled_ad_hoc_run_is_resumed(own: Service, how: str) -> None:
     place = request_run(own)

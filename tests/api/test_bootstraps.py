@@ -32,7 +32,7 @@ def test_a_bootstrap_is_planned_and_nothing_is_written(own: Service) -> None:
     plan = own.client("repair").get(path, params={"from": 1, "to": 7}).json()
     assert plan["text"].startswith("bootstrap of orders: keys 1..7 from shop: orders to warehouse: orders")
     assert plan["swap"] == "in place" and plan["why"] == "only a range of keys is copied" and plan["ranges"] == 1 and plan["rows"] > 0
-    assert plan["command"] == "auditor bootstrap orders --keys 1..7"
+    assert plan["command"] == "auditor bootstrap orders --keys 1..7 --apply"
     assert get(own, "/audits/orders/bootstraps")["items"] == []
     refused = own.client("repair").get(path, params={"source": "nowhere"})
     assert refused.status_code == 409 and "there is no connection 'nowhere'" in refused.json()["detail"]

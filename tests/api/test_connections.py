@@ -127,6 +127,7 @@ def test_lack_of_files_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture)
     assert sum("another" in one.message for one in caplog.records) == 1000
 
 
+@pytest.mark.slow
 def test_service_answers_beside_more_connections_than_it_may_open_files(tmp_path: Path) -> None:
     settings = make_settings(tmp_path)
     configured = {**settings.model_dump(mode="json", by_alias=True, exclude_unset=True), "audits": {}}

@@ -217,6 +217,22 @@ def test_more_rows_than_a_patch_may_change_are_refused(tmp_path: Path) -> None:
         assert answer.status_code == 409
         assert answer.json()["detail"].startswith("more than 2 rows are to be changed, which is what one patch may change")
         assert propose(small, {**WANTED, "limit": 2}).json()["rows"] == 2
+        page = small.client("repair").get(f"/runs/{small.runs['orders']}").text
+        assert "3 rows differ, and one patch may change 2 rows: propose a part of them" in page, "before it is proposed"
+        assert 'placeholder="all" value="2"' in page
+
+
+def test_a_patch_of_more_than_its_share_of_a_table_is_refused_when_it_is_proposed(tmp_path: Path) -> None:
+    with writable(tmp_path, max_share="0.001%") as small:
+        assert "one patch may change" not in small.client("repair").get(f"/runs/{small.runs['orders']}").text
+        warehouse = small.settings.connections["warehouse"].url
+        assert warehouse.startswith("duckdb:///")
+        with duckdb.connect(warehouse.removeprefix("duckdb:///")) as connection:
+            connection.execute("UPDATE orders SET name = 'many' WHERE id < 20")
+        run = service.run_audit(small.settings, "orders", store=small.store).run
+        assert "rows differ, and one patch may change 10 rows" in small.client("repair").get(f"/runs/{run}").text
+        answer = propose(small, run=run)
+        assert answer.status_code == 409 and "raise max_rows or max_share under write:" in answer.json()["detail"]
 
 
 def test_an_old_run_is_refused_when_it_is_proposed_and_when_it_is_applied(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ class LateTarget:
     def _refresh(self) -> None:
         """Send all rows by the command, which is killed at first, and run again until it succeeds."""
         for number in itertools.count():
-            command = Command(self._chaos.folder, "pipeline", "refresh", PIPELINE)
+            command = Command(self._chaos.folder, "pipeline", "refresh", PIPELINE, "--apply")
             self._chaos.refreshes += 1
             code = command.wait(self._random.uniform(0.5, 2.5) if number == 0 else None)
             if code == 0:

@@ -53,6 +53,7 @@ def audit(engine: LiveEngine, **settings: object) -> Report:
     return audit_run.run("collated", Audit.model_validate({**ends, "key": ["name"], **settings}), connections)
 
 
+@pytest.mark.quick_for("filtered-mysql", "minhash")
 @pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("engine", engine_params(*COLLATED), indirect=True)
 @pytest.mark.parametrize(

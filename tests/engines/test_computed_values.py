@@ -67,6 +67,7 @@ def render(one: Computed, here: Mapping[str, Column], dialect: Dialect) -> str |
     return dialect.canonical.canonical_text(one.kind, f"({value.sql})", value.kind)
 
 
+@pytest.mark.few
 @pytest.mark.slow_on("spark")
 def test_a_computed_value_is_the_same_on_every_engine(engine: LiveEngine, request: pytest.FixtureRequest) -> None:
     drawn = draw_values(DEEP if request.config.getoption("--deep") else EXAMPLES)

@@ -198,6 +198,7 @@ def assert_scripts_agree_with_run(pair: LivePair, directory: Path, capsys: pytes
     assert [part["partition"] for part in saved["partitions"]["divergent"]] == [-45 // 8, 27 // 8]
 
 
+@pytest.mark.quick_for("postgres-duckdb", "mariadb-postgres", "redshift-mariadb")
 @pytest.mark.alone  # installs MD5() for the whole server
 @pytest.mark.parametrize("pair", pair_params(*QUICK), indirect=True)
 def test_saved_results_agree_with_a_connected_run(pair: LivePair, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

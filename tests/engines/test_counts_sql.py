@@ -148,6 +148,7 @@ def expected_measures(plan: Plan, drawn: Sequence[Sequence[Any]]) -> dict[str, s
     }
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_every_measure_equals_the_oracle_in_one_chunk_or_many(pair: LivePair, request: pytest.FixtureRequest) -> None:
     drawn = rows(1000 if request.config.getoption("--deep") else 120)

@@ -154,6 +154,7 @@ def reached(url: str) -> str:
         return session.reached
 
 
+@pytest.mark.slow_on("mysql")
 @pytest.mark.few
 def test_server_is_verified_and_the_report_says_so(encrypted: Encrypted) -> None:
     encrypted.show("right")

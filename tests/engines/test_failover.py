@@ -95,7 +95,7 @@ def test_a_pipeline_goes_on_from_a_replica(servers: tuple[LiveLog, LiveLog], tmp
         [shown] = [block for block in documents.blocks(documents.ROOT / "docs" / "pipeline-stops.md", "console") if "failover" in block]
         dry, real = [shlex.split(command) for command, _ in documents.sessions(shown)]
         assert main([*dry[1:], "--config", str(path)]) == 0 and "connection: old" in path.read_text()
-        assert capsys.readouterr().out.endswith("nothing was changed\n")
+        assert capsys.readouterr().out.endswith("nothing was changed; add --apply to fail over\n")
         assert main([*real[1:], "--config", str(path)]) == 0
         printed = capsys.readouterr().out
         assert f"behind transaction {offset['gtid']}\n" in printed and "gap: " not in printed

@@ -125,7 +125,7 @@ pipelines:
             reader.read()
             without_ids(store)
             with pytest.raises(
-                FailoverRefused, match=r"heartbeat \d+ of audit .+ is missing in the log: .+ run: auditor pipeline refresh shop$"
+                FailoverRefused, match=r"heartbeat \d+ of audit .+ is missing in the log: .+ run: auditor pipeline refresh shop --apply$"
             ):
                 fail_over(settings, path, store)
             replica.run("START REPLICA" if is_mysql(source) else "START SLAVE")

@@ -167,6 +167,7 @@ def test_invalid_url_is_rejected_without_showing_its_password(faulty: Faulty, tm
         assert faulty.sentence().startswith("source (here): ")
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_missing_table_is_named(ready: LiveEngine, faulty: Faulty) -> None:
     url = faulty.url(ready)
@@ -302,6 +303,7 @@ def make_slow_view(engine: LiveEngine) -> None:
     execute(engine, f"CREATE VIEW faults_slow AS {view}")
 
 
+@pytest.mark.quick_for("postgres", "duckdb", "mariadb")
 @pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_statement_timeout_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty) -> None:
@@ -339,6 +341,7 @@ def kill_hashing_connection(engine: LiveEngine, killed: list[int]) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.quick_for("mysql", "postgres")
 @only(*SERVERS)
 @pytest.mark.few
 def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty, set_durations: SetDurations) -> None:

@@ -153,6 +153,7 @@ ODD = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mysql-spark", "mariadb-duckdb", "mysql-redshift"), indirect=True)
 def test_narrow_and_coarse_types_do_not_change_what_is_selected(pair: LivePair) -> None:
     """Sums of 32-bit integers do not overflow, decimals are compared as the target rounds them, times by their date if it holds dates."""

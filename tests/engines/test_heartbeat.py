@@ -118,7 +118,7 @@ def test_times_of_coarser_columns_count_once_they_are_a_step_apart() -> None:
 
 def test_connections_that_take_no_heartbeats_are_refused() -> None:
     for settings, connection, sentence in (
-        (settings_of("duckdb:///d.duckdb"), "her", "there is no connection 'her'; connections: here"),
+        (settings_of("duckdb:///d.duckdb"), "her", "there is no connection 'her'; did you mean 'here'? (connections here: here)"),
         (Settings(connections={"here": ConnectionSettings(url="mysql://h/shop")}, audits={}), "here", "may only read; add write"),
         (settings_of("duckdb:///d.duckdb"), "here", "into MySQL, MariaDB and PostgreSQL, and 'here' leads to duckdb"),
     ):

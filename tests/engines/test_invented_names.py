@@ -156,6 +156,7 @@ QUICK_ON_SPARK = ("exact range", "digests", "groups", "counts")
 `tests/unit/test_invented_names.py`."""
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("engine", engine_params(), indirect=True)
 @pytest.mark.parametrize("how", [how if how in QUICK_ON_SPARK else pytest.param(how, marks=pytest.mark.slow_on("spark")) for how in HOW])
 @pytest.mark.usefixtures("small_stretches")

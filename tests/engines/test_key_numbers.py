@@ -86,6 +86,7 @@ def canonical_text(kind: Kind, value: Any) -> str | None:
     return hyphens.lower()
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
     dialect = dialects.get(engine.dialect)

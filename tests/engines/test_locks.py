@@ -29,6 +29,7 @@ CASES = [
 ]
 
 
+@pytest.mark.quick_for("postgres-1", "mysql-0")
 @pytest.mark.parametrize(("engine", "lock"), CASES, indirect=["engine"])
 def test_waiting_for_a_lock_times_out(engine: LiveEngine, lock: str) -> None:
     tables.make(engine, "taken", [("id", Kind("integer"))], [(1,)], key=["id"])

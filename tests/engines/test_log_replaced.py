@@ -55,6 +55,7 @@ def follow(server: Server, folder: Path, begin: dict[str, Any]) -> tuple[dict[st
     return end, [row["after"][0] for row in rows if row["kind"] == "insert"]
 
 
+@pytest.mark.slow_on("mysql")
 def test_a_log_that_was_reset_and_looks_the_same_is_another_one(own: tuple[str, Server], tmp_path: Path) -> None:
     engine, server = own
     log = LiveLog(server.url)
@@ -82,6 +83,7 @@ def test_a_log_that_was_reset_and_looks_the_same_is_another_one(own: tuple[str, 
     del engine
 
 
+@pytest.mark.slow_on("mysql")
 def test_a_source_that_was_restored_to_an_earlier_time_is_not_read_on(own: tuple[str, Server], tmp_path: Path) -> None:
     engine, server = own
     log = LiveLog(server.url)

@@ -50,6 +50,7 @@ def errors(log: LiveLog, *tables: str) -> list[str]:
     return [sentence for is_error, sentence in find_gaps(Source(log.url, "shop"), tables or ("*",)) if is_error]
 
 
+@pytest.mark.slow_on("mysql")
 @on_both
 def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_durations: SetDurations) -> None:
     root = at(server, "")

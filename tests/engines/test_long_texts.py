@@ -101,6 +101,7 @@ def test_rows_longer_than_a_text_of_redshift_are_compared(pair: LivePair) -> Non
     assert any("the row text holds the SHA-256 of a, b, data, doc" in note for note in report.plan.notes)
 
 
+@pytest.mark.quick_for("kind1")
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 @pytest.mark.parametrize(("kind", "short", "long"), [(DOCUMENT, "[1]", json.dumps(["x" * 600_000])), (BYTES, b"1", b"x" * 600_000)])
 def test_value_beyond_its_pieces_makes_the_verdict_unknown(engine: LiveEngine, kind: Kind, short: Any, long: Any) -> None:

@@ -101,6 +101,7 @@ def test_masks_follow_views_of_postgres(engine: LiveEngine) -> None:
         tables.execute(engine, "DROP TABLE people, plain CASCADE", "DROP FUNCTION reads_all CASCADE")
 
 
+@pytest.mark.slow_on("spark")
 @only("mysql", "mariadb", "duckdb", "redshift", "spark")
 def test_views_over_masked_columns_are_refused_over_http(engine: LiveEngine) -> None:
     tables.make(engine, "people", COLUMNS, [(1, "a@b", "n")], key=["id"])

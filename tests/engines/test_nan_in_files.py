@@ -39,6 +39,7 @@ def run(tmp_path: Path, target: ConnectionSettings, table: Any, **more: Any) -> 
     return audit_run.run("t", audit, {"source": ConnectionSettings(url=f"duckdb:///{file}"), "target": target})
 
 
+@pytest.mark.quick_for("{'where': 'v > 100'}", "{'method': 'counts'}")
 @pytest.mark.parametrize("how", ["parquet", "delta"])
 @pytest.mark.parametrize("more", [{}, {"where": "v > 100"}, {"where": "f > 100"}, {"where": "v <> 4"}, {"method": "counts"}], ids=str)
 @pytest.mark.few
@@ -54,6 +55,7 @@ def test_nan_that_statistics_leave_out_is_read(tmp_path: Path, how: str, more: d
         assert report.verdict is (Verdict.MISMATCH if damaged else Verdict.MATCH), report.reasons
 
 
+@pytest.mark.slow
 @pytest.mark.closes_files
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def widths_and_sizes() -> list[Any]:
     ]
 
 
+@pytest.mark.quick_for("mysql", "postgres", "duckdb")
 @pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("engine", "t", "bits"), widths_and_sizes(), indirect=["engine"])
 @pytest.mark.few
@@ -141,6 +142,7 @@ def test_summaries_equal_the_oracle_for_every_width(engine: LiveEngine, t: int, 
         session.close()
 
 
+@pytest.mark.quick_for("mysql", "postgres", "redshift")
 @pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_measures_equal_the_oracle_for_every_width(engine: LiveEngine) -> None:

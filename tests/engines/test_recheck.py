@@ -197,6 +197,7 @@ AHEAD = ["'2999-01-01'", "NULL"]
 """Times that are never settled: one far in the future, and NULL."""
 
 
+@pytest.mark.quick_for("NULL")
 @pytest.mark.parametrize("moved", AHEAD)
 def test_row_newer_on_the_target_only_is_not_in_flight(both: Tables, moved: str) -> None:
     both.execute("target", f"UPDATE t SET v = 'x', moved = {moved} WHERE id = 7")
@@ -247,6 +248,7 @@ def test_row_in_flight_is_not_counted_among_missing_rows_of_its_key(both: Tables
     assert nonzero_counts(both.run_recheck(make_differences(absent), settled=SETTLED)) == {"missing": 1}, "the young one has arrived"
 
 
+@pytest.mark.quick_for("NULL")
 @pytest.mark.parametrize("moved", AHEAD)
 def test_extra_range_is_never_in_flight(both: Tables, moved: str) -> None:
     both.execute("source", "DELETE FROM t WHERE id >= 50")

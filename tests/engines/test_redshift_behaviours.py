@@ -122,6 +122,7 @@ def keys_and_manners() -> list[Any]:
             for key, manner in some]  # fmt: skip
 
 
+@pytest.mark.quick_for("k-strict", "id-as PostgreSQL")
 @pytest.mark.parametrize(("key", "manner"), keys_and_manners())
 def test_audits_tell_texts_apart_that_compare_as_equal(stand_in: StandIn, engine: LiveEngine, manner: str, key: list[str]) -> None:
     columns = [("id", Kind("integer")), ("k", Kind("text")), ("n", Kind("integer"))]
@@ -148,6 +149,7 @@ def test_audits_tell_texts_apart_that_compare_as_equal(stand_in: StandIn, engine
         assert named == moved
 
 
+@pytest.mark.quick_for("without case")
 @pytest.mark.parametrize("manner", MANNERS)
 def test_classes_and_filters_tell_texts_apart_that_compare_as_equal(stand_in: StandIn, engine: LiveEngine, manner: str) -> None:
     columns = [("id", Kind("integer")), ("k", Kind("text"))]
@@ -169,6 +171,7 @@ def test_classes_and_filters_tell_texts_apart_that_compare_as_equal(stand_in: St
     assert [one.verdict for one in selected] == ["match"] * 2, [one.reasons for one in selected]
 
 
+@pytest.mark.quick_for("as PostgreSQL")
 @pytest.mark.parametrize("manner", MANNERS)
 def test_numbers_and_documents_are_right_either_way(stand_in: StandIn, engine: LiveEngine, manner: str) -> None:
     """Keys and sums near the end of 64 bits, NaN, binary columns, JSON in text with quotation marks, backslashes and white space."""
@@ -205,6 +208,7 @@ def auditor_text(document: str) -> str | None:
     return canonical.text(Kind("json"), document)
 
 
+@pytest.mark.quick_for("messages")
 @pytest.mark.parametrize("words", [MESSAGES, "PostgreSQL's"])
 def test_a_timeout_is_told_from_a_cancel(stand_in: StandIn, engine: LiveEngine, words: str) -> None:
     with stand_in.behaving({words}):

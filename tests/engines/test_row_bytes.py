@@ -32,6 +32,7 @@ def bytes_of(closed: Sequence[bool], texts: Sequence[bytes | None]) -> Iterator[
         yield text if text is not None else b"" if stands_closed else b"\xfe"
 
 
+@pytest.mark.quick_for("mysql", "postgres")
 @on_digesting
 def test_rows_of_every_kind_have_the_bytes_of_the_oracle(engine: LiveEngine) -> None:
     """Each column in each kind in which it is compared, by itself and beside others: its text, or what stands for NULL."""

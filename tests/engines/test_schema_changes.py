@@ -61,6 +61,7 @@ def alter(engine: LiveEngine, side: str, type_: str = "VARCHAR(20)") -> Callable
     return lambda: execute(engine, ALTER[engine.dialect].format(side=side, type=type_))
 
 
+@pytest.mark.quick_for("source-postgres", "target-mysql")
 @on_servers
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.few

@@ -61,6 +61,7 @@ def queues(engine: LiveEngine) -> Iterator[None]:
             tables.execute(engine, "DROP VIEW stv_wlm_query_state")
 
 
+@pytest.mark.quick_for("mysql", "postgres", "redshift")
 @pytest.mark.parametrize("engine", quick_on("mysql", "mariadb", "postgres", "redshift", "duckdb"), indirect=True)
 @pytest.mark.few
 def test_every_engine_passes(engine: LiveEngine) -> None:
@@ -159,6 +160,7 @@ def part_with(method: str) -> type:
     return found
 
 
+@pytest.mark.quick_for("decimal_text", "power_of_two", "signed_remainder", "word", "shift_right", "uuid_text")
 @pytest.mark.parametrize("method", FAULTS)
 def test_broken_method_is_named(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, name = FAULTS[method]
@@ -206,5 +208,5 @@ def test_command_reports_what_failed(config: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_unknown_connection_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"there is no connection 'there'; auditor\.yaml has: none"):
+    with pytest.raises(ConfigError, match=r"there is no connection 'there' \(connections here: none\)"):
         selftest(Settings(connections={}, audits={}), "there")

@@ -100,6 +100,7 @@ def probe_load(engine: LiveEngine, *names: str, own: int = 0) -> dict[str, float
         return session.dialect.server.server_load(session, names, own)
 
 
+@pytest.mark.quick_for("mysql", "postgres")
 @pytest.mark.alone
 @only("mysql", "mariadb", "postgres")
 def test_throttle_waits_until_busy_sessions_end(engine: LiveEngine) -> None:
@@ -132,6 +133,7 @@ def test_throttle_waits_until_busy_sessions_end(engine: LiveEngine) -> None:
     assert reasons.sentences[-1] == ""
 
 
+@pytest.mark.quick_for("mariadb")
 @pytest.mark.alone
 @only("mysql", "mariadb", "postgres")
 def test_own_statements_do_not_count_as_load(engine: LiveEngine) -> None:
@@ -272,6 +274,7 @@ def test_heartbeat_age_is_the_age_of_the_newest_beat(engine: LiveEngine, kind: K
         assert violations(f'SELECT {session.dialect.times.seconds_since("MAX(c)")} AS seconds FROM "public"."t"') == []
 
 
+@pytest.mark.quick_for("mysql", "postgres")
 @only("mysql", "mariadb", "postgres", "redshift")
 def test_throttle_waits_while_the_heartbeat_is_late(engine: LiveEngine) -> None:
     late_time = dt.datetime.now(dt.UTC).replace(tzinfo=None) - dt.timedelta(seconds=640)
@@ -381,6 +384,7 @@ class CuttableProxy:
         self._socket.close()
 
 
+@pytest.mark.quick_for("postgres")
 @only("mysql", "mariadb", "postgres")
 @pytest.mark.slow_on("mariadb")  # whose driver is MySQL's
 def test_throttle_waits_for_a_restarting_server(engine: LiveEngine) -> None:

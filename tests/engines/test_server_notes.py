@@ -20,6 +20,7 @@ pytestmark = pytest.mark.engines_in_turn
 KNOWN = {product: replace(tried, versions=("0.1", "0.2")) for product, tried in versions.TRIED.items() if tried.versions}
 
 
+@pytest.mark.quick_for("duckdb", "postgres", "mariadb", "mysql")
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "redshift", "duckdb", "spark"), indirect=True)
 def test_a_version_that_was_not_tried_is_noted_in_every_report(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.make(engine, "noted", [("id", Kind("integer"))], [(1,)], key=["id"])

@@ -62,6 +62,7 @@ def test_server_has_the_database_of_its_url(engine: LiveEngine) -> None:
     assert query_value(engine, f"select {function}") == urlsplit(engine.url).path.removeprefix("/")
 
 
+@pytest.mark.quick_for("postgres", "mariadb", "redshift")
 @pytest.mark.parametrize("started", PRIVATE)
 def test_stopped_server_leaves_nothing_behind(started: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(started.variable or "", raising=False)

@@ -162,6 +162,7 @@ def test_the_worst_variables_of_mysql_change_nothing(engine: LiveEngine) -> None
         assert_found(audit_damaged(engine, where="price >= 0"))
 
 
+@pytest.mark.quick_for("{'sql_select_limit': 1}", "{'max_join_size': 1, 'sql_big_selects': 0}")
 @only("mysql", "mariadb")
 @pytest.mark.alone
 @pytest.mark.parametrize("values", WORST_ALONE, ids=str)
@@ -175,6 +176,7 @@ def test_a_limit_of_the_server_cuts_nothing(engine: LiveEngine, values: Mapping[
         assert same.verdict == "match" and same.comparison and same.comparison.rows == {"source": ROWS - 1, "target": ROWS - 1}
 
 
+@pytest.mark.slow_on("mysql")
 @only("mysql", "mariadb")
 @pytest.mark.alone
 def test_a_side_that_waits_keeps_its_snapshot_on_mysql(engine: LiveEngine) -> None:

@@ -116,6 +116,7 @@ def test_server_that_is_only_slow_may_take_its_time(proxy: Proxy, engine: LiveEn
         assert isinstance(error, StatementTimeout) or error == [(1,)], "the server's own time limit comes first"
 
 
+@pytest.mark.quick_for("accepts nothing more", "answers")
 @pytest.mark.parametrize("server", ["answers", "says nothing more", "accepts nothing more"])
 def test_cancelling_never_waits_for_the_server(proxy: Proxy, engine: LiveEngine, server: str) -> None:
     with closing(connect(proxy, statement_timeout=600.0)) as session:

@@ -234,6 +234,7 @@ def audits_of_random_switches(engine: LiveEngine, runs: int, seed: int) -> dict[
     return ended
 
 
+@pytest.mark.quick_for("mysql", "postgres")
 @servers
 @pytest.mark.few
 def test_no_verdict_comes_of_two_sessions(engine: LiveEngine) -> None:

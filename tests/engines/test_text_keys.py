@@ -63,6 +63,7 @@ def duckdb_target(engines: Engines) -> ConnectionSettings:
     return ConnectionSettings(url=engine.url)
 
 
+@pytest.mark.slow_on("mariadb")
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 def test_keys_of_every_character_set_are_named_and_rechecked(engine: LiveEngine, duckdb_target: ConnectionSettings) -> None:
     for character_set in CHARACTER_SETS:

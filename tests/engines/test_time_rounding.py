@@ -100,6 +100,7 @@ def is_stored(engine: LiveEngine, row: Row, column: str, rounding: Rounding) -> 
     return not (engine.dialect == "mysql" and rounding and isinstance(value, dt.datetime) and value.date() == LAST.date())
 
 
+@pytest.mark.quick_for("mysql", "duckdb", "postgres")
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "duckdb"), indirect=True)
 def test_stored_times_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) -> None:
     """What an engine makes of a fine value on INSERT is the canonical text of that value by the engine's rounding."""

@@ -49,6 +49,7 @@ def named(report: Report) -> list[tuple[str, str | None, str]]:
     return [(one.kind, one.key["id"], one.state) for one in report.differences.named]
 
 
+@pytest.mark.slow_on("spark")
 @on_every_engine
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
 def test_times_far_in_the_future_hide_no_differences(engine: LiveEngine, kind: str) -> None:

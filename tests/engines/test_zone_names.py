@@ -59,6 +59,7 @@ def check(session: Session, name: str) -> None:
     assert not wrong or (notes and max(wrong) < str(times.REFUSED_FROM)), (name, zone, wrong, notes)
 
 
+@pytest.mark.quick_for("mysql-some", "postgres-some")
 @pytest.mark.parametrize("names", [pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.slow)])
 @pytest.mark.slow_on("spark")
 def test_every_name_is_read_as_meant_or_refused(engine: LiveEngine, names: list[str]) -> None:

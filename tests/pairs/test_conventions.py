@@ -131,6 +131,7 @@ def named(report: Report) -> set[tuple[str, str]]:
 ENGINES = chosen_pairs("mysql-postgres", "mariadb-duckdb", "mysql-redshift")
 
 
+@pytest.mark.slow_on("mariadb")
 @pytest.mark.few
 @pytest.mark.parametrize("pair", ENGINES, indirect=True)
 @pytest.mark.parametrize("name", conventions.NAMES)
@@ -241,6 +242,7 @@ TYPED_ROWS: list[tuple[Any, ...]] = [
 ]
 
 
+@pytest.mark.quick_for("True-postgres-duckdb", "False-duckdb-postgres")
 @pytest.mark.few
 @pytest.mark.parametrize(
     "pair", chosen_pairs("postgres-duckdb", "duckdb-postgres", "postgres-redshift", "redshift-postgres"), indirect=True

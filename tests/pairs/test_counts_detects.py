@@ -75,6 +75,7 @@ def names_not_allowed(found: Found) -> set[str]:
     return {one.name for one in found[2] if not one.allowed}
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_equal_tables_match_between_all_engines(pair: LivePair) -> None:
     for engine in {pair.source, pair.target}:

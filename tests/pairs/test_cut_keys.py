@@ -207,6 +207,7 @@ def test_a_key_of_another_order_is_not_cut(pair: LivePair) -> None:
         assert report.verdict is Verdict.MATCH and not is_cut(report), (primary, target)
 
 
+@pytest.mark.quick_for("types1", "types3")
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 @pytest.mark.parametrize("types", [("BINARY(16)", "UUID"), ("BINARY(16)", "BYTEA"), ("CHAR(36)", "UUID"), ("VARCHAR(40)", "TEXT")])
 def test_uuids_are_cut_in_whatever_type_they_are_stored(pair: LivePair, types: tuple[str, str]) -> None:

@@ -123,6 +123,7 @@ def test_unchanged_table_has_no_unequal_partition(bench: Bench, method: Method) 
     assert bench.unequal_partitions(method, [17]) == []
 
 
+@pytest.mark.quick_for("minhash")
 @pytest.mark.parametrize("method", METHODS)
 @given(
     row=st.sampled_from([0, SIZE - 1, SIZE, ROWS - 1]) | st.integers(0, ROWS - 1),
@@ -135,6 +136,7 @@ def test_one_changed_value_makes_one_partition_unequal(bench: Bench, method: Met
     assert bench.unequal_partitions(method, [row // SIZE], changed) == [row // SIZE]
 
 
+@pytest.mark.quick_for("minhash")
 @pytest.mark.parametrize("method", METHODS)
 @given(
     row=st.integers(0, ROWS - 1),
@@ -152,6 +154,7 @@ def test_values_swapped_between_two_rows_are_detected(bench: Bench, method: Meth
     assert bench.unequal_partitions(method, [partition], swap) == ([partition] if one != two else [])
 
 
+@pytest.mark.quick_for("signature")
 @pytest.mark.parametrize("method", METHODS)
 @given(row=st.integers(0, ROWS - 1))
 @settings(max_examples=settings().max_examples * 3 // 20)

@@ -29,6 +29,7 @@ def made(pair: LivePair) -> Iterator[LivePair]:
     tables.execute(pair.target, f"DROP TABLE {TARGET}")
 
 
+@pytest.mark.quick_for("mariadb-postgres")
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-redshift", "mariadb-postgres"), indirect=True)
 def test_two_live_tables_in_one_line(made: LivePair, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["diff", made.source.url, SOURCE, made.target.url, TARGET, "-k", "id", "-q"]

@@ -95,6 +95,7 @@ def long_document(size: int) -> tuple[str, str]:
     return json.dumps(items), json.dumps([dict(reversed(one.items())) for one in items], separators=(",", ":"))
 
 
+@pytest.mark.quick_for("mysql-redshift", "mysql-mariadb", "mysql-postgres", "postgres-duckdb")
 @pytest.mark.parametrize("pair", [*chosen_pairs(*PAIRS), *chosen_pairs("mysql-spark", "mysql-redshift")], indirect=True)
 @pytest.mark.few
 def test_documents_are_equal_by_their_values(pair: LivePair) -> None:
@@ -110,6 +111,7 @@ def test_documents_are_equal_by_their_values(pair: LivePair) -> None:
     assert report.verdict is Verdict.MATCH, report.reasons
 
 
+@pytest.mark.quick_for("JSON-JSONB", "TEXT-JSONB")
 @pytest.mark.parametrize(("source_type", "target_type"), [("JSON", "JSONB"), ("JSON", "JSON"), ("TEXT", "JSONB"), ("JSON", "TEXT")])
 @pytest.mark.parametrize("pair", chosen_pairs("postgres-postgres"), indirect=True)
 def test_documents_of_postgresqls_types(pair: LivePair, source_type: str, target_type: str) -> None:

@@ -109,6 +109,7 @@ def pairs_and_cases() -> list[Any]:
     return params
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("pair", "case"), pairs_and_cases(), indirect=["pair"])
 @pytest.mark.few
 def test_every_difference_is_named(pair: LivePair, case: Case) -> None:

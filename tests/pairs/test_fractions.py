@@ -65,6 +65,7 @@ def run(pair: LivePair, fraction: str | None = None, **more: Any) -> Report:
     return audit_run.run("fractions", audit, {side: ConnectionSettings(url=getattr(pair, side).url) for side in SIDES})
 
 
+@pytest.mark.quick_for("mysql-postgres", "mariadb-duckdb")
 @pytest.mark.parametrize("pair", PAIRS, indirect=True)
 def test_what_the_target_stored_itself_matches(pair: LivePair) -> None:
     """Times that are rounded into the next second, day or year are in the target's partition of time, on both sides."""

@@ -81,6 +81,7 @@ def watch_snapshots(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
+@pytest.mark.quick_for("mysql-postgres-source")
 @pytest.mark.parametrize("paused", ["target", "source"])
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 def test_snapshot_is_given_up_in_a_long_pause(

@@ -155,6 +155,7 @@ def test_oracle_reproduces_the_published_numbers() -> None:
     assert same == [4, 4, 3, 4]
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.alone  # installs MD5() for the whole server
 @pytest.mark.few
 def test_every_pair_reproduces_the_published_numbers(pair: LivePair) -> None:

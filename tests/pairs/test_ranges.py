@@ -297,6 +297,7 @@ DATES = ["2026-01-31", "2026-02-30", "0000-01-01", "2026-1-1", "never", ""]
 FOREIGN = [(Kind("uuid"), UUIDS), (Kind("integer"), NUMBERS), (Kind("date"), DATES)]
 
 
+@pytest.mark.quick_for("mariadb-postgres-integer", "duckdb-mysql-date", "postgres-duckdb-uuid")
 @pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("kind", "texts"), FOREIGN, ids=["uuid", "integer", "date"])
 @pytest.mark.few

@@ -84,6 +84,7 @@ def perform(pair: LivePair, checkpoint: NoCheckpoint, plan: Plan | None = None, 
     return audit_run.perform("later", audit, connections, checkpoint=checkpoint, earlier=EarlierRuns(plan=plan)).report
 
 
+@pytest.mark.quick_for("source-mysql-postgres-plain", "target-mariadb-mariadb-both")
 @pytest.mark.parametrize(
     ("pair", "more"), on_chunked_sources(MANNERS, mysql="plain", mariadb="both", postgres="pre-scan"), indirect=["pair"]
 )

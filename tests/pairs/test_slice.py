@@ -87,6 +87,7 @@ def pairs_and_methods() -> list[Any]:
     return params
 
 
+@pytest.mark.quick_for("duckdb-duckdb-exact", "mysql-postgres-signature")
 @pytest.mark.parametrize(("pair", "method"), pairs_and_methods(), indirect=["pair"])
 @pytest.mark.few
 def test_only_differences_inside_the_slice_are_found(pair: LivePair, method: str) -> None:
@@ -186,6 +187,7 @@ BY_TIME = [
 ]
 
 
+@pytest.mark.quick_for("duckdb-duckdb-by time")
 @pytest.mark.parametrize(("pair", "more"), [*SETTLED, *BY_TIME], indirect=["pair"])
 def test_time_slice_includes_its_start_and_excludes_its_end(pair: LivePair, more: dict[str, Any]) -> None:
     """A time slice includes its start and excludes its end, for any partitioning; rows without a time are in no slice."""

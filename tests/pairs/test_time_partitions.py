@@ -55,6 +55,7 @@ def run_audit(pair: LivePair, target: str, columns: tuple[str, str], unit: str) 
     return run("times", audit, {side: ConnectionSettings(url=getattr(pair, side).url) for side in SIDES})
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("pair", each_once(), indirect=True)
 @pytest.mark.parametrize(("source_column", "target_column", "units"), CASES, ids=[f"{one}-{other}" for one, other, _ in CASES])
 @pytest.mark.few
@@ -83,6 +84,7 @@ def test_equal_times_fall_into_the_same_partition(
     assert ("changed", str(changed[0])) in {(one.kind, one.key["id"]) for one in found.named}
 
 
+@pytest.mark.quick_for("postgres-duckdb")
 @pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("pair", each_once(), indirect=True)
 def test_row_whose_time_changed_is_named_once(pair: LivePair) -> None:

@@ -78,6 +78,7 @@ def run_audit(pair: LivePair, override: dict[str, Any], **more: Any) -> Report:
     )
 
 
+@pytest.mark.quick_for("duckdb-duckdb-{'size': 8}", "mysql-postgres")
 @pytest.mark.parametrize("partition", [{"size": 8}, {"size": 64}, {"buckets": 5}], ids=str)
 @pytest.mark.parametrize("pair", [*QUICK, *SLOW], indirect=True)
 @pytest.mark.few

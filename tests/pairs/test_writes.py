@@ -78,6 +78,7 @@ def after(report: Report, share: float | None = None, **more: Any) -> EarlierRun
 PAIRS = pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "postgres-mariadb", "duckdb-duckdb"), indirect=True)
 
 
+@pytest.mark.quick_for("mysql-postgres")
 @PAIRS
 @pytest.mark.few
 def test_rows_are_counted_by_their_settle_column_and_read_at_once(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +98,7 @@ def test_rows_are_counted_by_their_settle_column_and_read_at_once(pair: LivePair
     assert {one.key["id"] for one in report.differences.named} == {*map(str, DIFFER), "17"}, "one where nothing was written"
 
 
+@pytest.mark.quick_for("1-mysql-postgres", "3-duckdb-duckdb")
 @PAIRS
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.few

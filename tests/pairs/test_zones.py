@@ -54,6 +54,7 @@ def make_tables(pair: LivePair, kind: Kind, moments: list[dt.datetime]) -> tuple
     return tables.shared_table(pair.source, columns, local), tables.shared_table(pair.target, [columns[0], ("at", kind)], utc)
 
 
+@pytest.mark.quick_for("postgres-duckdb")
 @pytest.mark.slow_on("spark")  # a target, whose times need no zone
 def test_times_of_a_zone_equal_the_same_moments(pair: LivePair) -> None:
     load_zone(pair.target)

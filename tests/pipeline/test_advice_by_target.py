@@ -121,6 +121,7 @@ def rows_of(log: LiveLog) -> list[tuple[Any, ...]]:
     return log.run(f"SELECT * FROM {TABLE} ORDER BY id")
 
 
+@pytest.mark.quick_for("refresh-delta", "patch-duckdb")
 @pytest.mark.parametrize("into", AND_LAKES, indirect=True)
 @pytest.mark.parametrize("way", ["refresh", "patch"])
 @pytest.mark.few
@@ -135,10 +136,10 @@ def test_a_target_of_wrong_segments_is_mended_as_their_copy_says(
             pass
         assert segment_audits.run(road.settings, road.store, "log").verdict is Verdict.MISMATCH
         assert (33, "WRONG") in road.rows(TABLE)
-        assert main(["segments", "copy", "log", "--from", "anew", "--config", str(road.config_file)]) == 0
+        assert main(["segments", "copy", "log", "--from", "anew", "--apply", "--config", str(road.config_file)]) == 0
         *copied, advice = capsys.readouterr().out.splitlines()
         assert len(copied) >= 1 and segment_audits.run(road.settings, road.store, "log").verdict is Verdict.MATCH
-        refreshed = f"auditor pipeline refresh {PIPELINE} --table {TABLE}"
+        refreshed = f"auditor pipeline refresh {PIPELINE} --table {TABLE} --apply"
         assert advice == (
             f"target wh holds {road.database}.{TABLE} as it was staged: auditor run sides, then auditor patch sides --apply; or {refreshed}"
         )
@@ -149,6 +150,7 @@ def test_a_target_of_wrong_segments_is_mended_as_their_copy_says(
         road.drop()
 
 
+@pytest.mark.quick_for("duckdb")
 @pytest.mark.parametrize("into", AND_LAKES, indirect=True)
 def test_a_target_goes_on_from_a_replica_and_a_gap_is_mended_as_it_says(pair: Pair, into: str, tmp_path: Path) -> None:
     """The pipeline has read rows that the replica never got: they leave the target with the refresh that the refusal names."""
@@ -167,7 +169,7 @@ def test_a_target_goes_on_from_a_replica_and_a_gap_is_mended_as_it_says(pair: Pa
             )
 
         with pytest.raises(
-            FailoverRefused, match=r"fail over with --accept-gap, start the pipeline, and then run: auditor pipeline refresh"
+            FailoverRefused, match=r"fail over with --accept-gap --apply, start the pipeline, and then run: auditor pipeline refresh"
         ):
             fail_over(False)
         done = fail_over(True)

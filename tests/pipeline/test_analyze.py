@@ -57,6 +57,7 @@ def reason(road: Road) -> str:
     return pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].reason
 
 
+@pytest.mark.slow_on("redshift")
 @WITH_STATISTICS
 def test_statistics_are_renewed_after_so_many_changes(road: Road, analyzed: Analyzed) -> None:
     loader = road.loader(analyze=AnalyzeSettings(after_rows=30))
@@ -81,6 +82,7 @@ def test_none_are_renewed_unless_that_is_asked_for(road: Road, analyzed: Analyze
     assert road.loader().merge_all() == 50 and analyzed.found == []
 
 
+@pytest.mark.quick_for("postgres", "duckdb")
 @WITH_STATISTICS
 def test_failure_is_shown_and_stops_nothing(road: Road, analyzed: Analyzed) -> None:
     loader = road.loader(analyze=AnalyzeSettings(after_rows=10))

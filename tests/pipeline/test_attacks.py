@@ -146,6 +146,7 @@ class HostileRoad:
 DATABASE = "d\nDROP TABLE victim; --\r\u2028\u202e\x1b[31m`'\""
 
 
+@pytest.mark.quick_for("mariadb-duckdb")
 @pytest.mark.parametrize(("source", "target"), ROADS)
 def test_hostile_names_and_values_arrive_as_they_are(
     source: str, target: str, engines: Engines, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -350,6 +351,7 @@ LEAST_WAIT, LONGEST = 2.0, 20.0
 """Seconds of silence that are waited for in these tests, and after which what is read must have ended."""
 
 
+@pytest.mark.slow_on("mysql")
 @on_both
 @pytest.mark.alone  # what is changed is the first row of a log, which must not be one of another worker's tables
 def test_a_log_that_was_tampered_with_is_refused(
@@ -489,6 +491,7 @@ def mutated(events: list[bytes], chance: random.Random) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow_on("mariadb")
 @on_both
 def test_bytes_of_events_are_decoded_or_refused(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     log, logs = LiveLog(engine.url, range_bytes=1 << 30), []

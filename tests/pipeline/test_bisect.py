@@ -115,6 +115,7 @@ DROPS: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.quick_for("update")
 @pytest.mark.parametrize("kind", DROPS)
 def test_a_merge_that_drops_a_row_is_named_with_its_first_event(road: Road, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     statement, key = DROPS[kind]

@@ -103,6 +103,7 @@ def wrong_equality(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DuckDBText, "characters", lambda self, c: f"UPPER({c})")
 
 
+@pytest.mark.quick_for("wrong_equality")
 @pytest.mark.parametrize(("fault", "named"), [(wrong_rounding, "(moment)"), (wrong_equality, "(free)")])
 def test_damage_that_an_audit_does_not_see_is_named(
     fault: Callable[[pytest.MonkeyPatch], None], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

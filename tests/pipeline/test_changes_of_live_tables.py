@@ -76,6 +76,7 @@ def line(engine: LiveEngine, tmp_path: Path, empty_store: Path) -> Iterator[Line
     road.close()
 
 
+@pytest.mark.slow_on("mariadb")
 @on_both
 @pytest.mark.few
 def test_a_table_through_its_life(line: Line) -> None:
@@ -126,6 +127,7 @@ def either(request: pytest.FixtureRequest, engines: Engines, line: Line, tmp_pat
     road.close()
 
 
+@pytest.mark.quick_for("duckdb")
 @on_both
 def test_columns_before_the_key_are_dropped_and_bytes_added(either: Line) -> None:
     line = either
@@ -326,6 +328,7 @@ def test_tables_that_become_partitions_and_partitions_that_become_tables(each: L
     assert set(stopped(each)) == {"moving", "moving_on"}
 
 
+@pytest.mark.slow_on("mysql")
 @on_both
 @pytest.mark.few
 def test_columns_that_were_changed_right_before_their_table_was_renamed_keep_their_values(line: Line) -> None:
@@ -342,6 +345,7 @@ def test_columns_that_were_changed_right_before_their_table_was_renamed_keep_the
     assert target == source
 
 
+@pytest.mark.slow_on("mariadb")
 @on_both
 @pytest.mark.few
 def test_tables_that_exchange_their_names_keep_what_was_done_to_their_columns(line: Line) -> None:

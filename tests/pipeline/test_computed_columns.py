@@ -58,6 +58,7 @@ def audited(road: Road, name: str) -> Report:
     return audit_run.run(audit, Audit.model_validate(proposed), road.settings.connections)
 
 
+@pytest.mark.quick_for("mysql-postgres", "mariadb-mysql", "mysql-delta")
 @pytest.mark.alone
 @pytest.mark.parametrize(("source", "engine"), ROADS, indirect=["engine"])
 def test_the_proposed_audits_compute_what_the_pipeline_does(source: str, engine: LiveEngine, road: Road, engines: Engines) -> None:
@@ -102,6 +103,7 @@ def texts(values: list[Any]) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
 
 
+@pytest.mark.quick_for("duckdb", "mysql")
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 @pytest.mark.engines_in_turn
 def test_a_column_that_is_computed_later_is_filled_by_a_refresh(road: Road) -> None:

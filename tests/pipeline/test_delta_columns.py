@@ -124,6 +124,7 @@ def test_another_key_and_another_order_change_nothing(begun: Road) -> None:
     assert columns(begun, ORDERS) == [(1, "pen", Decimal("1.50")), (2, None, Decimal("2.00")), (3, "ink", Decimal("3.00"))]
 
 
+@pytest.mark.quick_for("added-merge.altered", "rewritten-merge.migrate", "rewritten-merge.changed")
 @pytest.mark.parametrize("point", ["merge.migrate", "merge.altered", "merge.changed"])
 @pytest.mark.parametrize("is_rewritten", [True, False], ids=["rewritten", "added"])
 def test_a_loader_that_is_killed_inside_goes_on(begun: Road, point: str, is_rewritten: bool) -> None:

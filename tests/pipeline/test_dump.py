@@ -78,6 +78,7 @@ def make_table(engine: LiveEngine, name: str, count: int) -> Sequence[tuple[str,
     return described
 
 
+@pytest.mark.slow_on("mysql")
 @pytest.mark.parametrize("engine", SOURCES, indirect=True)
 def test_a_dump_of_every_kind_equals_its_source(engine: LiveEngine, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = make_table(engine, "dump_kinds", 120)

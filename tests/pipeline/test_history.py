@@ -53,6 +53,7 @@ def causes(report: Report) -> dict[str | None, str]:
     return {row.key["id"]: row.cause for row in report.differences.named}
 
 
+@pytest.mark.slow_on("mariadb")
 @pytest.mark.few
 def test_rows_in_flight_are_no_mismatch_until_they_are_too_old(road: HistoryRoad) -> None:
     road.pass_time(2.2)  # since the history begins

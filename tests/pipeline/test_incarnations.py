@@ -213,6 +213,7 @@ def go_on(life: Life, source: LiveLog, *tables: str) -> list[str]:
     return life.reasons()
 
 
+@pytest.mark.quick_for("restored", "lost")
 @pytest.mark.parametrize("into", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)])
 @on_both
 @pytest.mark.parametrize("fate", ["restored", "lost"])

@@ -62,6 +62,7 @@ def write(road: SummingRoad, seed: int, count: int = 40) -> None:
     road.log.run(*(statement for transaction in statements(TABLE, KEYS, seed, count) for statement in transaction))
 
 
+@pytest.mark.quick_for("mariadb-postgres", "mariadb-mysql")
 def test_merges_that_do_as_the_log_says_leave_empty_entries(road: SummingRoad) -> None:
     road.begin(ledger=True)
     for seed in range(3):
@@ -90,6 +91,7 @@ def deviating(road: SummingRoad) -> list[list[tuple[int, Deviation]]]:
     ]
 
 
+@pytest.mark.quick_for("mariadb-postgres", "mysql-mariadb", "mysql-duckdb")
 def test_merges_that_do_otherwise_say_how(road: SummingRoad, monkeypatch: pytest.MonkeyPatch) -> None:
     road.begin(ledger=True)
     write(road, 0)
@@ -127,6 +129,7 @@ def test_merges_that_do_otherwise_say_how(road: SummingRoad, monkeypatch: pytest
     assert road.reasons() == set(), "the source's sums are right whatever the target holds"
 
 
+@pytest.mark.quick_for("mysql-redshift", "mariadb-postgres")
 def test_what_somebody_else_did_to_rows_is_found_by_a_refresh(road: SummingRoad) -> None:
     road.begin(LAYOUTS[:1], ledger=True)
     road.execute(f"DELETE FROM {road.schema}.{TABLE} WHERE id = 5", f"UPDATE {road.schema}.{TABLE} SET price = 77 WHERE id = 100")
@@ -141,6 +144,7 @@ def test_what_somebody_else_did_to_rows_is_found_by_a_refresh(road: SummingRoad)
     assert replaced == {5 // 16: -1, 100 // 16: 0, 100000 // 16: 1}
 
 
+@pytest.mark.quick_for("mariadb-postgres")
 @pytest.mark.parametrize("road", [MARIADB_POSTGRES, MYSQL_DUCKDB], indirect=True)
 def test_killed_loaders_keep_their_books(road: SummingRoad) -> None:
     road.begin(LAYOUTS[1:], ledger=True)

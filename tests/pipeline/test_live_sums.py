@@ -51,6 +51,7 @@ def write(road: SummingRoad, seed: int, count: int = 40) -> None:
     road.log.run(*(statement for transaction in statements(TABLE, KEYS, seed, count) for statement in transaction))
 
 
+@pytest.mark.quick_for("mariadb-postgres")
 @ON_BOTH
 def test_sums_equal_full_scans_at_each_place(road: SummingRoad) -> None:
     road.begin()

@@ -92,6 +92,7 @@ def _spoil(client: Any, key: str) -> None:
     client.put_object(Bucket=BUCKET, Key=key, Body=body.replace(b"0\t1\ti", b"x\t1\ti"))
 
 
+@pytest.mark.quick_for("spoiled")
 @pytest.mark.parametrize(
     ("harm", "reason"),
     [
@@ -123,6 +124,7 @@ def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
     assert loader.merge_all() == 2 and len(road.rows()) == 2
 
 
+@pytest.mark.quick_for("3-refused0-4", "40-refused1-16")
 @pytest.mark.parametrize(("refused", "slices"), [(frozenset[str](), 4), (frozenset({"serverless"}), load_files.UNKNOWN_SLICES)])
 @pytest.mark.parametrize("parts", [1, 3, 40])
 def test_files_of_a_copy_are_as_many_as_the_slices(

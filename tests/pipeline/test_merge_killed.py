@@ -34,6 +34,7 @@ def order(number: int, amount: int) -> list[str | None]:
     return [str(number), "pen", f"{amount}.00"]
 
 
+@pytest.mark.quick_for("two-delta", "two-duckdb", "two-postgres", "two-mysql")
 @pytest.mark.parametrize("engine", [*EVERY, *COMMITTED], indirect=True)
 @pytest.mark.parametrize(
     "steps", [("merged", "committed"), pytest.param((*BEFORE_COMMIT, *AFTER_COMMIT), marks=pytest.mark.slow)], ids=["two", "all"]

@@ -65,6 +65,7 @@ def test_intervals_of_a_key_of_two_columns(road: Road) -> None:
     assert [row[:2] for row in road.rows("items", '"region", "id"')] == [(1, 1), (2, 1), (1, 3), (2, 3)]
 
 
+@pytest.mark.quick_for("delta", "duckdb", "mysql", "postgres")
 @INTO_EVERY
 @pytest.mark.few
 def test_random_changes_and_chunks_equal_the_source(road: Road) -> None:

@@ -214,7 +214,7 @@ def test_a_table_that_was_renamed_or_dropped_by_hand_is_not_made_anew(road: Road
     if road.dialect.writing.WRITES_COMMITS:
         return
     made = re.search(
-        r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline refresh shop --table shop.orders\)", sentence
+        r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline refresh shop --table shop.orders --apply\)", sentence
     )
     assert made
     road.execute(made[1])
@@ -342,6 +342,7 @@ NAMES = ("or.ders", "a/b", "..", "quo'te", 'quo"te', "back`tick", "sp ace", "per
 """Names of tables in a source. A file system takes the longest only where they are shortened."""
 
 
+@pytest.mark.quick_for("postgres", "duckdb")
 @pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
 @pytest.mark.few
 def test_a_table_arrives_whatever_its_name(road: Road) -> None:
@@ -380,6 +381,7 @@ def test_a_sequence_is_passed_by(source: str, engines: Engines, tmp_path: Path) 
             road.close()
 
 
+@pytest.mark.slow_on("mysql")
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.few
 def test_tables_of_any_name_arrive_from_a_log(source: str, engines: Engines, tmp_path: Path) -> None:

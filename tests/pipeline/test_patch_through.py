@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,11 @@ from auditor.errors import PatchRefused, QueueFull, RefreshRefused
 from auditor.model import Verdict
 from auditor.repair.keys import Selection
 from auditor.service import patch_through, running
+from auditor.store import refreshes
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import opened_url
-from tests.pipeline.live_road import LiveRoad, delivering
+from tests.pipeline.live_road import PIPELINE, LiveRoad, delivering
 
 pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)]
 TABLE = "refreshed_sent"
@@ -104,18 +106,26 @@ def test_rows_that_are_counted_and_not_named_are_left_and_said(
     road: LiveRoad, engine: LiveEngine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(road)
-    about = ["patch", "sent", "--through", "refresh", "--keys", "20..30", "--quiet", "--config", str(road.config_file)]
+    about = ["patch", "sent", "--through", "refresh", "--apply", "--keys", "20..30", "--quiet", "--config", str(road.config_file)]
     assert main(about) == 0, "no row of these keys differs"
     assert "nothing to send: no row differs, or none was selected" in capsys.readouterr().out
     counted = "2 further rows differ that were counted and not named"
     monkeypatch.setattr(patch_through, "unnamed", lambda _: counted)
     assert main(about) == 1
-    assert f"{counted}; copy the table again: auditor bootstrap sent" in capsys.readouterr().out
+    assert f"{counted}; copy the table again: auditor bootstrap sent --apply" in capsys.readouterr().out
 
 
 def test_a_pipeline_that_does_not_run_is_not_waited_for(road: LiveRoad, engine: LiveEngine, capsys: pytest.CaptureFixture[str]) -> None:
     damage(road)
-    assert main(["patch", "sent", "--through", "refresh", "--quiet", "--config", str(road.config_file)]) == 1
+    command = ["patch", "sent", "--through", "refresh", "--quiet", "--config", str(road.config_file)]
+    assert main(command) == 0
+    assert re.fullmatch(
+        rf"would send \d+ keys.* of {TABLE} through the pipeline {PIPELINE} into \w+, and audit them again;"
+        " nothing was sent: add --apply to send them\n",
+        capsys.readouterr().out,
+    )
+    assert not refreshes.list_refreshes(road.store, PIPELINE)
+    assert main([*command, "--apply"]) == 1
     assert "the rows are in the source's log, and the pipeline does not run" in capsys.readouterr().out
     road.merge()
     found = running.run_audit(road.settings, "sent", store=road.store).differences
@@ -146,7 +156,10 @@ with duckdb.connect("{tmp_path}/warehouse.duckdb") as connection:
 """
     )
     capsys.readouterr()
-    assert main([*about, "--through", "command", "--command", f"{sys.executable} {script}"]) == 0
+    hand = [*about, "--through", "command", "--command", f"{sys.executable} {script}"]
+    assert main(hand) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(path.read_text().splitlines()), "printed, and handed to nobody"
+    assert main([*hand, "--apply"]) == 0
     told = capsys.readouterr().out
     assert "2 changes were handed to the command" in told and "MATCH" in told
     assert main([*about, "--through", "command"]) == 2
@@ -168,7 +181,7 @@ def test_rows_that_nobody_could_audit_again_are_no_success(
         f"    connection.execute(\"UPDATE shop.{TABLE} SET item = 'item 7' WHERE id = 7\")\n"
     )
     command = ["patch", "sent", "--quiet", "--config", str(road.config_file), "--through", "command"]
-    assert main([*command, "--command", f"{sys.executable} {script}"]) == 3
+    assert main([*command, "--apply", "--command", f"{sys.executable} {script}"]) == 3
     assert "could not be audited again: the queue of runs is full; run: auditor run sent" in capsys.readouterr().out
 
 

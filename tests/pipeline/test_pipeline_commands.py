@@ -185,7 +185,7 @@ def test_a_target_that_is_added_later_is_built_from_kept_parts_or_says_what_it_l
     report = pipelines.list_merges(duck.store, PIPELINE)["wh"]["shop.orders"]
     assert report.state == "stopped" and report.reason.startswith(
         "shop.orders: the target holds nothing, and the parts up to 000000:10 were deleted; send all its rows again, after which the target"
-        " begins behind these parts: auditor pipeline refresh shop --table shop.orders"
+        " begins behind these parts: auditor pipeline refresh shop --table shop.orders --apply"
     )
 
 

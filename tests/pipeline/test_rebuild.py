@@ -373,6 +373,7 @@ def test_a_file_has_the_types_of_a_lake(road: Road) -> None:
     assert found["id"].to_pylist() == [1, 18446744073709551615] and found["bits"].to_pylist() == [None, "10101"]
 
 
+@pytest.mark.quick_for("mysql", "postgres", "duckdb")
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_a_table_of_a_connection_equals_what_a_pipeline_loads_there(road: Road) -> None:
     types = {name: kind for name, kind in TYPES.items() if name not in ("u", "bits") or road.dialect.name in ("postgres", "duckdb")}
@@ -445,7 +446,15 @@ def test_the_command_says_what_it_wrote(made: Road, capsys: pytest.CaptureFixtur
     ]
     assert main([*given, "--output", str(path)]) == 2
     assert "there is a file" in capsys.readouterr().err
-    assert main([*given, "--into", "warehouse", "--table", "main.again", "--format", "json"]) == 0
+    into = [*given, "--into", "warehouse", "--table", "main.again"]
+    assert main(into) == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        f"shop.orders at {FILE}:20: 2 rows, not written into warehouse: add --apply to write them"
+    )
+    assert made.query("SELECT COUNT(*) FROM duckdb_tables() WHERE table_name = 'again'") == [(0,)]
+    assert main([*given, "--output", str(path), "--apply"]) == 2
+    assert "--apply writes into a connection; leave it out with --output" in capsys.readouterr().err
+    assert main([*into, "--apply", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 2
     assert made.query("SELECT * FROM main.again ORDER BY id") == [(1, "A"), (2, "b")]
     assert main([*given, "--into", "warehouse"]) == 2

@@ -100,6 +100,7 @@ def both(road: LiveRoad, engine: LiveEngine, table: str = "refreshed_orders") ->
     return tables.query(engine, f"SELECT * FROM {table} ORDER BY 1"), road.query(f"SELECT * FROM shop.{table} ORDER BY 1")
 
 
+@pytest.mark.quick_for("mariadb")
 @pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEngine, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_writer, "MOST_CHARACTERS", 20_000)  # so that a chunk is written in several pieces
@@ -222,6 +223,7 @@ def refresh_by(road: LiveRoad, table: str, rows: int) -> Refresh:
         return refresh(road, table=table)
 
 
+@pytest.mark.quick_for("mysql")
 @pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: LiveRoad, engine: LiveEngine, made: str) -> None:
     if made == WITH_ONE_TABLE:
@@ -385,6 +387,7 @@ def rows_in_log(road: LiveRoad, log: LiveLog, start: Any) -> Counter[str]:
     return Counter(event["table"] for batch in batches for event in batch.to_pylist() if event["kind"] == "refresh")
 
 
+@pytest.mark.quick_for("mariadb-with one table")
 @pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 def test_many_tables_take_few_connections_and_few_statements_each(
     road: LiveRoad, engine: LiveEngine, made: str, monkeypatch: pytest.MonkeyPatch
@@ -418,6 +421,7 @@ def test_many_tables_are_sent_over_several_connections(road: LiveRoad, engine: L
     assert set(rows_in_log(road, log, start).values()) == {30}
 
 
+@pytest.mark.quick_for("mysql-with tables")
 @pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
 def test_many_tables_that_were_interrupted_go_on_without_what_was_sent(road: LiveRoad, engine: LiveEngine, made: str) -> None:
     if made == WITH_ONE_TABLE:

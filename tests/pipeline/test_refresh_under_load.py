@@ -113,7 +113,8 @@ def test_other_kinds_of_targets_do_as_well(
 
 def refresh_with_kills(road: LiveRoad, engine: LiveEngine, folder: Path, named: str) -> None:
     """Send all rows while others write, by a command that is killed ten times; the target then equals the source."""
-    chance, command = random.Random(16), [sys.executable, "-m", "auditor", "pipeline", "refresh", PIPELINE, "--table", TABLE]
+    chance = random.Random(16)
+    command = [sys.executable, "-m", "auditor", "pipeline", "refresh", PIPELINE, "--table", TABLE, "--apply"]
     thresholds = sorted(chance.sample(range(ROWS // 100, int(ROWS * 0.9)), KILLS))
     kills = 0
     with written_to(engine, folder) as files, delivering(road, every=1.0):

@@ -39,6 +39,7 @@ def close(road: Road) -> None:
         loader.close()
 
 
+@pytest.mark.quick_for("duckdb")
 @pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
 def test_it_takes_the_stream_again_from_its_begin(merged: Road) -> None:
     close(merged)

@@ -124,6 +124,7 @@ def routed(request: pytest.FixtureRequest, engines: Engines, loaded_url: str, tm
     made.close()
 
 
+@pytest.mark.quick_for("mysql-duckdb")
 def test_rows_go_where_their_route_leads_and_audits_find_what_is_wrong_there(routed: Routed) -> None:
     log, road = routed.log, routed.road
     log.run("INSERT INTO routed_orders (id, region, amount, note) VALUES (1,'EU',5,'a'), (2,'US',50,'a'), (3,'US',1,'a'), (4,NULL,50,NULL)")
@@ -154,6 +155,7 @@ def test_rows_go_where_their_route_leads_and_audits_find_what_is_wrong_there(rou
     assert routed.verdicts() == MATCHES and routed.ids()["orders_large"] == [5, 20]
 
 
+@pytest.mark.quick_for("mysql-duckdb")
 def test_a_refresh_while_rows_change_brings_what_no_log_said_to_the_right_table(routed: Routed) -> None:
     log, road = routed.log, routed.road
     values = ", ".join(f"({n}, {'NULL' if n % 5 == 0 else repr('EU' if n % 2 else 'US')}, {n % 30}, 'a')" for n in range(1, 301))
@@ -188,6 +190,7 @@ def test_a_refresh_while_rows_change_brings_what_no_log_said_to_the_right_table(
     assert routed.verdicts() == MATCHES and arrival.lacking([latest]) == {}
 
 
+@pytest.mark.quick_for("mariadb-postgres")
 def test_statements_of_the_source_reach_each_table(routed: Routed) -> None:
     log, road = routed.log, routed.road
     log.run("INSERT INTO routed_orders (id, region, amount, note) VALUES (1,'EU',5,'a'), (2,'US',50,'a'), (3,'US',1,'a')")
@@ -223,6 +226,7 @@ def test_statements_of_the_source_reach_each_table(routed: Routed) -> None:
     assert routed.verdicts() == MATCHES and routed.ids() == {"orders_eu": [2], "orders_large": [1], "routed_orders": [3]}
 
 
+@pytest.mark.quick_for("mysql-duckdb")
 def test_a_damaged_part_of_a_route_is_staged_again_and_the_catalogue_is_asked_for_its_source(routed: Routed) -> None:
     log, road = routed.log, routed.road
     road.salt = salt.get_salt(road.store)
@@ -251,6 +255,7 @@ ODD = """{routed_orders: {table: [
   {name: orders_eu, when: "region = 'EU'"}, {name: orders_large, when: "day < DATE '2020-01-01'"}], mask: [region], exclude: [day]}}"""
 
 
+@pytest.mark.quick_for("duckdb-mysql")
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_row_that_no_condition_can_be_asked_about_stops_with_its_key(
     source: str, engines: Engines, loaded_url: str, tmp_path: Path
@@ -311,6 +316,7 @@ def order(number: int, region: str | None) -> list[str | None]:
     return [str(number), region]
 
 
+@pytest.mark.quick_for("postgres")
 @pytest.mark.parametrize("engine", CHANGED, indirect=True)
 def test_what_is_killed_while_it_stages_or_merges_routed_rows_loses_and_doubles_none(road: Road) -> None:
     text = road.config_file.read_text()

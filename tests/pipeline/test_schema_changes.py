@@ -346,6 +346,7 @@ def test_a_table_that_the_source_made_again_with_another_key_is_made_anew(road: 
     assert road.rows() == [(3, 8, "x")]
 
 
+@pytest.mark.quick_for("mysql", "postgres", "redshift")
 @pytest.mark.few
 def test_an_error_at_each_step_leaves_all_or_nothing(road: Road) -> None:
     new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null")
@@ -383,6 +384,7 @@ def test_an_error_between_statements_exchanges_no_names_twice(road: Road) -> Non
     assert columns(road, two) == [(1, 20, 10), (2, 1, 2)]
 
 
+@pytest.mark.quick_for("mysql", "postgres", "duckdb")
 @pytest.mark.few
 def test_an_error_between_statements_exchanges_no_tables_twice(road: Road) -> None:
     begin(road)

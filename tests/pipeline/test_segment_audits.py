@@ -121,7 +121,7 @@ def test_what_differs_is_named_down_to_the_column_and_mended(store: Store, tmp_p
     found = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
     assert found and all(one.copied and not one.refused for one in found)
     told = list(segment_files.tell_copied(settings, found, "shop", "eu", "binlog.000007"))
-    assert told[-1] == "target wh holds shop.orders as it was staged: auditor pipeline refresh eu --table orders"
+    assert told[-1] == "target wh holds shop.orders as it was staged: auditor pipeline refresh eu --table orders --apply"
     assert run(settings, store).verdict is Verdict.MATCH
     assert (verify(settings, store).problems, verify(settings, store).findings) == ((), ())
     assert segment_files.copy(settings, store, "zones", "shop", None, by="ada") == []
@@ -137,6 +137,7 @@ def double(found: list[Events]) -> list[Events]:
     return [*found[:4], [*found[4], {**found[4][1], "row": 2}], *found[5:]]
 
 
+@pytest.mark.quick_for("shop-lose")
 @pytest.mark.parametrize(
     ("ahead", "change", "sentence"),
     [

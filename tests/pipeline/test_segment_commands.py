@@ -81,7 +81,11 @@ def test_answers_for_programs(two_writers: Path, capsys: pytest.CaptureFixture[s
     assert main(["show", "zones"]) == 0 and main(["report"]) == 0 and main(["resume", "zones"]) != 0
     assert main(["run", "zones", "--no-store"]) == 2 and main(["run", "--all"]) == 1
     capsys.readouterr()
-    assert main(["segments", "copy", "zones", "--from", "shop", "--json"]) == 0
+    assert main(["segments", "copy", "zones", "--from", "shop"]) == 0
+    planned = capsys.readouterr().out.splitlines()
+    assert [" would be copied from shop into shop_west: " in line for line in planned] == [True, True, False]
+    assert planned[-1] == "nothing was copied; add --apply to copy them"
+    assert main(["segments", "copy", "zones", "--from", "shop", "--apply", "--json"]) == 0
     copied = json.loads(capsys.readouterr().out)
     found = [(one["table"], one["first"], one["last"], len(one["copied"]), one["refused"], one["targets"]) for one in copied]
     assert found == [("shop.orders", 110, 120, 1, "", ["warehouse"]), ("shop.orders", 130, 140, 1, "", ["warehouse"])]

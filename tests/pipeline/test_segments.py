@@ -328,6 +328,7 @@ class Killed(BaseException):
     """Ends a step as a kill does."""
 
 
+@pytest.mark.quick_for("record", "block")
 @pytest.mark.parametrize("step", ["block", "finish", "record", "recorded"])
 def test_a_killed_step_leaves_a_file_that_is_swept(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     pipeline = pipeline_in(tmp_path, age="60s")

@@ -72,6 +72,7 @@ DAMAGES: dict[Callable[[list[Events]], list[Events]], str] = {
 }
 
 
+@pytest.mark.quick_for("lost", "altered", "moved")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_finding_names_whose_events_differ(store: Store, tmp_path: Path, damage: Callable[[list[Events]], list[Events]]) -> None:
     settings = settings_in(tmp_path, by="item")
@@ -287,6 +288,7 @@ segments:
 MARIADB = pytest.param("mariadb", id="mariadb", marks=[pytest.mark.mariadb])
 
 
+@pytest.mark.slow_on("mysql")
 @pytest.mark.alone  # it reads where the log ends
 @pytest.mark.parametrize("engine", [*engine_params("mysql"), MARIADB], indirect=True)
 def test_the_customer_of_a_lost_event_is_named(

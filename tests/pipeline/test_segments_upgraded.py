@@ -63,6 +63,7 @@ def hashed(store: Store, side: str) -> list[tuple[int, ...]]:
     return [(one.encoding, *one.older) for one in entries(store, side)]
 
 
+@pytest.mark.quick_for("eu")
 @pytest.mark.parametrize("first", ["shop", "eu"])
 def test_segments_are_comparable_through_an_upgrade(store: Store, tmp_path: Path, first: str) -> None:
     """One writer is upgraded, and later the other; each is ahead of the other for a while."""

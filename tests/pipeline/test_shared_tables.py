@@ -62,6 +62,7 @@ def other_table(position: int) -> Any:
     return batch(announce(healthy, position), insert(healthy, position, [str(position)]))
 
 
+@pytest.mark.quick_for("duckdb")
 @pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
 def test_a_table_is_not_emptied_that_another_pipeline_fills(road: Road) -> None:
     shards = Shards(road)

@@ -49,6 +49,7 @@ class Line:
         self.log.run("DROP TABLE IF EXISTS versioned")
 
 
+@pytest.mark.quick_for("duckdb-hidden")
 @pytest.mark.parametrize("source", engine_params("mariadb", "mariadb_new", slow=["mariadb_new"]))
 @pytest.mark.parametrize("definition", [HIDDEN, SHOWN], ids=["hidden", "shown"])
 def test_the_rows_arrive_that_a_select_shows(source: str, definition: str, engines: Engines, into: str, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def traced(road: LossyRoad, *keys: str) -> dict[str | None, TracedRow]:
     return {row.key["id"]: row for row in found.rows}
 
 
+@pytest.mark.slow_on("mariadb")
 @pytest.mark.few
 def test_the_hop_of_each_row_is_named(road: LossyRoad, engine: LiveEngine) -> None:
     log = LiveLog(engine.url)

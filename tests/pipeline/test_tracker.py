@@ -113,6 +113,7 @@ def test_old_events_have_the_columns_of_their_time_after_a_crash_at_each_step(lo
         assert as_rows(tracked.read_batch(end)) == wanted
 
 
+@pytest.mark.slow_on("mysql")
 @on_both
 @pytest.mark.few
 def test_each_kind_of_statement_is_followed(engine: LiveEngine, log: LiveLog, tracked: TrackedLog, request: pytest.FixtureRequest) -> None:

@@ -137,6 +137,7 @@ def assert_resumes(databases: Databases, folder: Path) -> None:
     databases.assert_same_result(processes.Process(folder, "resume", newest["run"][:8], "--format", "json"))
 
 
+@pytest.mark.quick_for("source-cancel", "target-SIGINT")
 @pytest.mark.parametrize(
     ("side", "how"),
     [
@@ -163,6 +164,7 @@ def test_cancelled_run_cancels_its_statements_and_can_be_resumed(databases: Data
     assert_resumes(databases, folder)
 
 
+@pytest.mark.quick_for("pg_cancel_backend", "KILL")
 @pytest.mark.parametrize("kill", list(KILLS))
 def test_statement_killed_by_an_administrator_is_retried(databases: Databases, folder: Path, kill: str) -> None:
     side, statement = KILLS[kill]

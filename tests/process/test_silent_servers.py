@@ -45,6 +45,7 @@ def _case(engine: str, stage: str, how: str, slow: bool) -> ParameterSet:
     return pytest.param(engine, stage, how, id=f"{engine}-{stage}-{how.replace(' ', '-')}", marks=marks)
 
 
+@pytest.mark.quick_for("mysql-login", "mysql-statement", "postgres-statement")
 @pytest.mark.parametrize(("engine", "stage", "how"), [_case(*one) for one in CASES])
 def test_run_ends_though_its_database_says_nothing(engines: Engines, tmp_path: Path, engine: str, stage: str, how: str) -> None:
     url = engines.live(engine).url

@@ -48,7 +48,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
-@pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow), None])
+@pytest.mark.parametrize("most", [1, *(pytest.param(most, marks=pytest.mark.slow) for most in (2, None))])
 def test_two_processes_share_one_statement_limit(
     engine: LiveEngine, most: int | None, tmp_path: Path, store: Store, request: pytest.FixtureRequest
 ) -> None:

@@ -23,6 +23,7 @@ COPIED = [
 """Pairs of engines whose target is copied anew."""
 
 
+@pytest.mark.quick_for("mariadb-postgres", "duckdb-mysql")
 @pytest.mark.parametrize("pair", COPIED, indirect=True)
 def test_a_damaged_table_is_copied_anew_with_every_kind_of_value(pair: LivePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 20)

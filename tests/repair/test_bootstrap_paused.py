@@ -91,6 +91,7 @@ class Follower:
             return use_cases.run_bootstrap(self._both.settings, self._both.store, "small", followed=about)
 
 
+@pytest.mark.quick_for("postgres-exchange")
 @pytest.mark.parametrize(
     ("step", "waits_after"), [("made", ("made", "loaded")), ("verify", ("verify", "verify"))], ids=["load", "exchange"]
 )

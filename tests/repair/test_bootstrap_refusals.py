@@ -128,7 +128,7 @@ def test_another_range_waits_for_one_that_did_not_end(duck: small.Small) -> None
 
     with pytest.raises(BootstrapRefused, match="for the test"), armed("bootstrap.verify", fail):
         use_cases.run_bootstrap(duck.settings, duck.store, "small")
-    assert "of other keys, has not ended: continue that, or drop its copy with auditor bootstrap small --drop-old" in refused(
+    assert "of other keys, has not ended: continue that, or drop its copy with auditor bootstrap small --drop-old --apply" in refused(
         duck, BootstrapRefused, {"from": 1, "to": 2}
     )
     use_cases.drop_left(duck.settings, duck.store, "small")
@@ -223,15 +223,21 @@ def test_a_table_is_planned_copied_and_its_old_rows_dropped(
             connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name VARCHAR)")
             connection.execute(f"INSERT INTO orders VALUES {rows}")
     Path("auditor.yaml").write_text(CONFIGURATION)
-    assert main(["bootstrap", "orders", "--dry-run", "--quiet"]) == 0
-    plan = capsys.readouterr().out
-    assert plan.startswith("bootstrap of orders: the whole table from shop: orders to dwh: orders\n  rows     about 3 in 1 range,")
     assert main(["bootstrap", "orders", "--quiet"]) == 0
+    plan = capsys.readouterr().out
+    assert plan.endswith("to write it: auditor bootstrap orders --apply\n")
+    with duckdb.connect("dwh.duckdb") as connection:
+        assert connection.execute("SELECT * FROM orders ORDER BY id").fetchall() == [(1, "a"), (2, "x"), (4, "d")]
+    assert plan.startswith("bootstrap of orders: the whole table from shop: orders to dwh: orders\n  rows     about 3 in 1 range,")
+    assert main(["bootstrap", "orders", "--apply", "--quiet"]) == 0
     told = capsys.readouterr().out
     assert "  swap     in place" in told and ": 3 rows were copied and swapped in; the replaced ones are in orders_old_" in told
     assert "MATCH" in told
     assert main(["bootstrap", "orders", "--drop-old", "--quiet"]) == 0
-    assert capsys.readouterr().out.startswith("dropped orders_old_")
+    would, way = capsys.readouterr().out.splitlines()
+    assert would.startswith("would drop orders_old_") and way == "to drop it: auditor bootstrap orders --drop-old --apply"
+    assert main(["bootstrap", "orders", "--drop-old", "--apply", "--quiet"]) == 0
+    assert capsys.readouterr().out == would.replace("would drop", "dropped") + "\n"
     assert main(["bootstrap", "orders", "--drop-old", "--quiet"]) == 0
     assert capsys.readouterr().out == "there is nothing to drop\n"
     assert main(["bootstrap", "orders", "--drop-old", "--keys", "1..2"]) == 2
@@ -256,7 +262,7 @@ def test_bootstraps_that_are_due_are_claimed_once(
     assert main(["bootstrap", "--quiet"]) == 2 and main(["bootstrap", "orders", "--due", "--quiet"]) == 2
     assert "name either an audit, or --due" in capsys.readouterr().err
     assert main(["crontab"]) == 0
-    assert " bootstrap --due --quiet" in capsys.readouterr().out
+    assert " bootstrap --due --apply --quiet" in capsys.readouterr().out
     configured, store = load(tmp_path / "auditor.yaml"), open_store(f"sqlite:///{tmp_path}/auditor.db")
     now = dt.datetime.now(dt.UTC)
     assert use_cases.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == ["orders"]
@@ -265,6 +271,10 @@ def test_bootstraps_that_are_due_are_claimed_once(
     assert use_cases.claim_due(configured, store, now, "a test") == []
     audits.unpause(configured, store, "orders")
     store.close()
-    assert main(["bootstrap", "--due", "--quiet"]) == 0
+    for _ in range(2):  # nothing is claimed by looking
+        assert main(["bootstrap", "--due", "--quiet"]) == 0
+        told = capsys.readouterr().out
+        assert told.startswith("bootstrap of orders: ") and told.endswith("to write what is due: auditor bootstrap --due --apply\n")
+    assert main(["bootstrap", "--due", "--apply", "--quiet"]) == 0
     told = capsys.readouterr().out
     assert ": 2 rows were copied and swapped in; the replaced ones are in orders_old_" in told and "MATCH" in told

@@ -140,6 +140,7 @@ def taken_name(both: Small) -> str:
     return "t_pkey" + str(stored.list_bootstraps(both.store)[-1].detail["old"]).removeprefix("t")
 
 
+@pytest.mark.quick_for("commit-postgres")
 @pytest.mark.parametrize(
     "step", ["swap", "commit", pytest.param("swapped", marks=pytest.mark.slow), pytest.param("noted", marks=pytest.mark.slow)]
 )

@@ -200,16 +200,16 @@ def test_the_command_tells_of_it_and_does_it(
     written["connections"]["b"]["write"]["spark"] = {"above": 500, "path": str(tmp_path)}
     asked.config_file.write_text(json.dumps(written))
     command = ["bootstrap", "small", "--quiet", "--config", str(asked.config_file)]
-    assert main([*command, "--dry-run"]) == 0
+    assert main(command) == 0
     assert "over the connection, without files" in capsys.readouterr().out
     written["connections"]["b"]["write"]["spark"]["above"] = 499
     asked.config_file.write_text(json.dumps(written))
-    assert main([*command, "--dry-run"]) == 0
+    assert main(command) == 0
     printed = capsys.readouterr().out
     assert "road     by Spark: its executors read ranges into files, and load them" in printed
     assert "each range read at a moment of its own, then compared row by row with one snapshot" in printed
-    assert main([*command, "--spark"]) == 0
+    assert main([*command, "--spark", "--apply"]) == 0
     assert "500 rows were copied and swapped in" in capsys.readouterr().out
     assert list(tmp_path.glob("auditor-bootstrap-*")) == [], "files are removed"
-    assert main([*command, "--drop-old"]) == 0
+    assert main([*command, "--drop-old", "--apply"]) == 0
     both.store.close()

@@ -63,6 +63,13 @@ def test_a_patch_is_printed_tried_applied_shown_and_undone(folder: Path, capsys:
     assert target() == [(1, "a"), (2, "b"), (3, "c")]
     show_points_at(found[1], capsys)
     assert main(["patch", "--undo", found[1][:12], "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"undo of patch {found[1]}: 3 rows of orders; those that were changed since are left",
+        "  id 2: name from b to x", "  id 3: deleted again", "  id 4: inserted again",
+        f"to write it: auditor patch --undo {found[1][:12]} --apply",
+    ]  # fmt: skip
+    assert target() == [(1, "a"), (2, "b"), (3, "c")]
+    assert main(["patch", "--undo", found[1][:12], "--apply", "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("undone by patch ")
     assert target() == before
 
@@ -99,10 +106,10 @@ def test_rows_that_nobody_could_audit_again_are_no_success(
     assert "the patched rows were not audited again: the queue of runs is full; run: auditor run orders" in told
     assert target() == [(1, "a"), (2, "b"), (3, "c")]
     patch = re.match(r"patch ([0-9a-f]{32})", told)
-    assert patch and main(["patch", "--undo", patch[1], "--quiet"]) == 3
+    assert patch and main(["patch", "--undo", patch[1], "--apply", "--quiet"]) == 3
     assert "not audited again: the queue of runs is full; run: auditor run orders" in capsys.readouterr().out
     assert target() == before
-    assert main(["bootstrap", "orders", "--quiet"]) == 3
+    assert main(["bootstrap", "orders", "--apply", "--quiet"]) == 3
     assert "the copied rows were not audited again: the queue of runs is full; run: auditor run orders" in capsys.readouterr().out
     assert target() == [(1, "a"), (2, "b"), (3, "c")]
 
@@ -114,6 +121,9 @@ def test_rows_that_nobody_could_audit_again_are_no_success(
         (["patch", "orders", "--undo", "abc"], "name either a run or audit to patch from, or with --undo the patch to undo"),
         (["patch", "orders", "--apply", "--format", "csv"], "--format and --output print a patch; leave them out with --apply"),
         (["patch", "nothing", "--apply"], "'nothing' is neither a run nor an audit that was run; list runs with: auditor runs"),
+        (["patch", "--undo", "abc", "--dry-run"], "--dry-run executes a patch and rolls it back; leave it out with --undo and --through"),
+        (["patch", "orders", "--through", "file", "--apply"], "--through file writes a file for another program to read, and nothing else"),
+        (["patch", "--undo", "abc", "--format", "csv"], "--format and --output print a patch; leave them out with --apply"),
         (["patch", "--undo", "abc"], "there is no patch 'abc'; list the patches of a run with: auditor show RUN"),
     ],
 )
@@ -124,6 +134,7 @@ def test_wrong_orders_are_refused(arguments: list[str], says: str, folder: Path,
     assert target() == before
 
 
+@pytest.mark.quick_for("scrubbed")
 @pytest.mark.parametrize("how", ["pruned", "scrubbed"])
 def test_the_rows_of_a_patch_are_dropped_when_they_are_old_or_masked(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["patch", "orders", "--apply", "--quiet"]) == 0
@@ -143,5 +154,6 @@ def test_the_rows_of_a_patch_are_dropped_when_they_are_old_or_masked(how: str, f
     assert not any(batch.rows for batch in patches.list_batches(store, patch.patch))
     store.close()
     capsys.readouterr()
-    assert main(["patch", "--undo", patch.patch, "--quiet"]) == 2
-    assert "cannot be undone: its journal has not all rows" in capsys.readouterr().err
+    for more in ([], ["--apply"]):
+        assert main(["patch", "--undo", patch.patch, "--quiet", *more]) == 2
+        assert "cannot be undone: its journal has not all rows" in capsys.readouterr().err

@@ -68,6 +68,7 @@ def test_a_dry_run_commits_nothing(lake: LiveEngine, tmp_path: Path) -> None:
     assert done.patched.counts.total() == 4 and delta(lake).version() == 0
 
 
+@pytest.mark.quick_for("commit")
 @pytest.mark.parametrize("step", ["begun", "marked", "commit"])
 def test_a_row_that_another_writer_changes_meanwhile_is_not_overwritten(lake: LiveEngine, tmp_path: Path, step: str) -> None:
     made = small.make(tmp_path, lake, SOURCE, TARGET, method="exact")

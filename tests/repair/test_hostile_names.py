@@ -84,6 +84,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+@pytest.mark.quick_for("1-postgres", "2-mysql", "3-mariadb", "5-duckdb", "9-duckdb")
 @pytest.mark.parametrize("engine", engine_params("postgres", "mysql", "mariadb", "duckdb"), indirect=True)
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 @pytest.mark.few

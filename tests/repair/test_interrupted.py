@@ -88,10 +88,10 @@ def test_a_bootstrap_that_is_stopped_leaves_the_table_and_goes_on_later(both: Sm
     with tables.open_writable(both.target) as holder:
         holder.execute("BEGIN")
         holder.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
-        with command(tmp_path, "bootstrap", "small") as process:
+        with command(tmp_path, "bootstrap", "small", "--apply") as process:
             wait_for_lock(both, process)
             process.send_signal(signal.SIGINT)
-            assert process.stderr and process.stderr.readline() == "auditor: stopping; the same command goes on from here\n"
+            assert process.stderr and process.stderr.readline() == "auditor: stopping; the same command continues from here\n"
             _, errors = process.communicate(timeout=60)
         holder.execute("ROLLBACK")
     assert process.returncode not in (0, 1), errors

@@ -58,6 +58,7 @@ def test_a_masked_column_is_encrypted_and_undone_with_the_key(both: small.Small)
     assert [row[2] for row in both.rows()] == ["47 11", "08 15"], "an undo is encrypted too, and is undone"
 
 
+@pytest.mark.quick_for("another")
 @pytest.mark.parametrize(
     ("key", "says"),
     [(OTHER, "encrypted with another key than keep: journal_key"), (None, "journal_key, or patch again")],
@@ -79,6 +80,7 @@ def digests(both: small.Small) -> set[str]:
     return {canonical.row_hash(canonical.row_text([*row, value])) for row in shown for value in values}
 
 
+@pytest.mark.quick_for("no key")
 @pytest.mark.parametrize("key", [KEY, None], ids=["a key", "no key"])
 def test_no_digest_in_the_store_is_one_that_guesses_could_be_tried_against(key: str | None, both: small.Small) -> None:
     both.settings = with_key(both.settings, key)
@@ -110,6 +112,7 @@ def test_what_was_approved_is_written_as_far_as_it_is_shown(key: str | None, bot
     assert [row[2] for row in both.rows()] == ["47 11", "99 99" if key else "1234", None]
 
 
+@pytest.mark.quick_for("its key")
 @pytest.mark.parametrize("key", [KEY, pytest.param(OTHER, marks=pytest.mark.slow), None], ids=["its key", "another key", "no key"])
 def test_a_killed_patch_is_settled_with_and_without_the_key(key: str | None, both: small.Small, tmp_path: Path) -> None:
     """Only with the key it is known which rows are those that were inserted, so that those that the source has deleted are taken back."""

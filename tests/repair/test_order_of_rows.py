@@ -58,6 +58,7 @@ def test_rows_that_refer_to_one_another_in_a_circle_are_refused(engine: LiveEngi
     assert both.rows() == [(3, None, "c")]
 
 
+@pytest.mark.quick_for("(parent) NULLS NOT DISTINCT")
 @ON_POSTGRES
 @pytest.mark.parametrize(
     ("index", "source", "target"),

@@ -24,6 +24,7 @@ TRIGGER = "CREATE TRIGGER undone AFTER {} ON t FOR EACH ROW EXECUTE FUNCTION und
 ACCEPTED: tuple[Accepted, ...] = ("triggers",)
 
 
+@pytest.mark.quick_for("delete-postgres")
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 @pytest.mark.parametrize(
     ("rows", "body", "event", "says"),
@@ -80,6 +81,7 @@ SIGNAL = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not you'"
 REFUSAL = f"CREATE TRIGGER refused BEFORE UPDATE ON t FOR EACH ROW IF NEW.id = 2 THEN {SIGNAL}; END IF"
 
 
+@pytest.mark.quick_for("mysql")
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 def test_a_batch_whose_second_statement_is_refused_is_rolled_back(engine: LiveEngine, tmp_path: Path) -> None:
     both = small.make(tmp_path, engine, SOURCE, (*CLEAN, TABLE, "INSERT INTO t VALUES (1, 'x'), (2, 'x'), (3, 'x')", REFUSAL))

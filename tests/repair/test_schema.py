@@ -65,6 +65,7 @@ def as_kind(value: Any, kind: Kind) -> Any:
     return str(value) if kind.is_free_text and value is not None else value
 
 
+@pytest.mark.quick_for("mariadb-postgres", "duckdb-mysql", "redshift-mariadb")
 @pytest.mark.parametrize("pair", PAIRS, indirect=True)
 def test_the_printed_table_with_the_rows_of_the_source_is_a_match(pair: LivePair) -> None:
     generator = random.Random(5)

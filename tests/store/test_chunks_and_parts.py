@@ -119,6 +119,7 @@ def test_later_part_replaces_what_it_covers(store: Store) -> None:
     assert rolling_parts.list_parts(store, audit, "by 500") == [middle]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_name_the_last_run_of_each_partition(store: Store, seed: int) -> None:
     """Compares the parts with a list that holds the last run of each partition."""

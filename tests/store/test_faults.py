@@ -162,6 +162,7 @@ def test_unreachable_server(scheme: str) -> None:
     assert "s3cret" not in str(refusal.value)
 
 
+@pytest.mark.quick_for("postgresql")
 @pytest.mark.parametrize("scheme", ["mysql", "postgresql"])
 def test_server_that_accepts_but_does_not_answer(scheme: str, set_durations: SetDurations) -> None:
     set_durations(store_answer=2)
@@ -194,6 +195,7 @@ def test_wrong_password_and_unknown_user(server: LiveEngine, database: str) -> N
         assert "s3cret" not in str(refusal.value) and quote("s3cret/#@", safe="") not in str(refusal.value)
 
 
+@pytest.mark.quick_for("COMMIT-postgres", "UPDATE-mysql")
 @pytest.mark.clock
 @pytest.mark.slow_on("mariadb")  # whose driver is MySQL's
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
@@ -265,6 +267,7 @@ SERVER_ERRORS = [
 ]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("server", "statement", "error"),
     [

@@ -51,6 +51,7 @@ def test_a_lease_whose_process_has_ended_is_free(store: Store, name: str) -> Non
         leases.take_lease(store, "target", name, "c", 60, alive)
 
 
+@pytest.mark.quick_for("sqlite")
 @pytest.mark.clock
 def test_what_is_kept_is_renewed_and_given_back(store: Store, name: str) -> None:
     with leases.keep(store, "target", name, 0.6):

@@ -42,6 +42,7 @@ def test_migrations_result_in_the_schema(store: Store) -> None:
     assert _schema_differences(store) == []
 
 
+@pytest.mark.quick_for("sqlite", "mysql")
 def test_new_stores_of_other_tests_are_what_migrations_result_in(make_url: Make, store: Store) -> None:
     with pytest.MonkeyPatch.context() as patch:
         new_stores.copy_new_stores(patch)
@@ -98,6 +99,7 @@ def test_concurrent_processes_create_one_store(make_url: Make) -> None:
     _assert_usable(url)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("statements", [3, BEFORE_AN_INDEX, *(pytest.param(one, marks=pytest.mark.slow) for one in (0, 40))])
 def test_crash_during_migration_is_recovered(make_url: Make, statements: int) -> None:
     url = make_url()
@@ -109,6 +111,7 @@ def test_crash_during_migration_is_recovered(make_url: Make, statements: int) ->
     _assert_usable(url)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("version", ["9999", "0000"])
 def test_store_of_another_version_is_rejected(make_url: Make, version: str) -> None:
     url = make_url()

@@ -58,6 +58,7 @@ def test_nan_and_infinity_are_stored_as_null(store: Store) -> None:
     assert found.score is None and found.upper is None
 
 
+@pytest.mark.quick_for("sqlite", "mysql")
 def test_large_documents_are_stored(store: Store) -> None:
     noise = os.urandom(20_000_000)
     run = add_finished_run(store, new_audit_name(), report=noise, partition_map=noise[:300_000], reasons=["x" * 200_000])

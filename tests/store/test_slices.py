@@ -24,6 +24,7 @@ def add_slice_run(store: Store, audit: str, overrides: dict[str, Any], outcome: 
     return run
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("overrides", [KEYS, TIMES, SETTINGS, {"threshold": 0}, {"force": True, "t": 2}, {**SETTINGS, **KEYS, **TIMES}])
 def test_one_off_runs_do_not_change_the_standing(store: Store, overrides: dict[str, Any]) -> None:
     audit = new_audit_name()

@@ -23,6 +23,7 @@ def take(store: Store, name: str, most: int, holder: str = "", seconds: float = 
     return holder if leases.take_slot(store, name, most, holder, seconds) else ""
 
 
+@pytest.mark.quick_for("sqlite", "postgres")
 def test_slots_never_exceed_the_limit(store: Store, set_durations: SetDurations) -> None:
     set_durations(slot_waiter=0.5)
     name, other = new_audit_name(), new_audit_name()
@@ -58,6 +59,7 @@ def test_slot_that_is_not_renewed_expires(store: Store) -> None:
     assert leases.renew_slot(store, name, another, 30.0) and not take(store, name, 2)
 
 
+@pytest.mark.quick_for("sqlite", "postgres")
 def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
     """Two stores, as in two processes, with four threads each."""
     name, most, done = new_audit_name(), 3, [0]

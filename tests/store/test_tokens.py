@@ -30,6 +30,7 @@ def test_token_is_verified_by_its_secret(store: Store) -> None:
             tokens.verify_token(store, wrong)
 
 
+@pytest.mark.quick_for("sqlite")
 def test_expiry_is_checked_on_every_call(store: Store) -> None:
     name = new_audit_name()
     secret = tokens.create_token(store, name=name, scope="read", expires=dt.datetime.now(dt.UTC) + DAY)
@@ -69,7 +70,13 @@ def test_revoked_token_is_invalid_immediately(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("scope", "allowed"),
-    [("read", {"read"}), ("run", {"read", "run"}), ("define", {"read", "run", "define"}), ("repair", {"read", "run", "repair"})],
+    [
+        ("read", {"read"}),
+        ("run", {"read", "run"}),
+        ("define", {"read", "run", "define"}),
+        ("repair", {"read", "run", "repair"}),
+        ("admin", set(tokens.SCOPES)),
+    ],
 )
 def test_scopes_include_others(scope: Scope, allowed: set[Scope]) -> None:
     token = tokens.Token("a", scope, T0, None, None, None)

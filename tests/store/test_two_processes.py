@@ -34,6 +34,7 @@ on_all_stores = pytest.mark.parametrize(
 """What these tests ask of a store is proved quickly for every database in `test_queue` and `test_processes`; so only SQLite is not slow."""
 
 
+@pytest.mark.quick_for("sqlite")
 @pytest.mark.parametrize(
     "make_url", [pytest.param("sqlite"), *engine_params("postgres"), *_slow("mysql", "mariadb")], indirect=True, scope="module"
 )

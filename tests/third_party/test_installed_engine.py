@@ -95,6 +95,7 @@ def diff(installed: Installed, source: str, target: str, codes: tuple[int, ...])
     return found
 
 
+@pytest.mark.slow
 def test_its_tests_pass(installed: Installed) -> None:
     """With the plug-in of pytest that third parties use."""
     assert "12 passed" in installed.python("-m", "pytest", *APART, *documented("pytest"), cwd=installed.source)

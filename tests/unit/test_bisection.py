@@ -192,7 +192,7 @@ def test_rows_that_differed_before_are_not_blamed_on_anybody() -> None:
     assert found(world) == [("before", 0, None, False)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(15), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(15, 60))])
 def test_no_cause_is_named_that_was_none(seed: int) -> None:
     drawn = random.Random(seed)
     world = World(dict.fromkeys(range(0, 256, 2), 0))

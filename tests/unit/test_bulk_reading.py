@@ -189,7 +189,7 @@ def alone_and_together(
 
 @pytest.mark.parametrize("is_given", [True, False], ids=["columns", "schemas"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.values}-{form.format}-{form.schemas}")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_messages_are_the_same_alone_and_together(form: MessageSettings, is_given: bool, data: st.DataObject) -> None:
     sent = data.draw(messages(form))

@@ -140,6 +140,7 @@ def test_schema_rejects_invalid_reports(workdir: Path, capsys: pytest.CaptureFix
     assert not SCHEMA.is_valid({**json.loads(capsys.readouterr().out), **wrong})
 
 
+@pytest.mark.quick_for("audits1", "audits2")
 @pytest.mark.parametrize(
     ("audits", "code"),
     [(["match", "mismatch"], 1), (["mismatch", "unknown"], 3), (["unknown", "wrong", "match"], 2), (["match", "match"], 0)],
@@ -180,6 +181,28 @@ def test_unknown_audit_name_runs_nothing(workdir: Path, capsys: pytest.CaptureFi
     assert error == "auditor: there is no audit 'mismtach'; did you mean 'mismatch'? (audits here: match, mismatch, unknown, wrong)\n"
 
 
+def test_help_is_printed_where_no_command_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2, "which no script takes for a match"
+    out, error = capsys.readouterr()
+    assert out.startswith("usage: auditor ") and "exit codes:" in out and error == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rnu", "orders"], "there is no command 'rnu'; did you mean 'run'"),
+        (["pipeline", "stat", "shop"], "auditor pipeline: error: there is no command 'stat'; did you mean 'status'?"),
+        (["run", "orders", "--formt", "json"], "auditor run: error: there is no option --formt; did you mean '--format', '--force' or"),
+        (["pipeline", "status", "shop", "--tabel=x"], "there is no option --tabel; did you mean '--table'"),
+        (["ls", "--zzz"], "there is no option --zzz; see --help"),
+    ],
+)
+def test_the_nearest_commands_and_options_are_named(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2 and says in capsys.readouterr().err
+
+
 def test_progress_goes_to_stderr_unless_quiet(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", "match", "--quiet"])
     assert capsys.readouterr().err == ""
@@ -216,6 +239,7 @@ def test_interrupt_cancels_all_requested_audits(workdir: Path, capsys: pytest.Ca
     assert capsys.readouterr().err == "auditor: interrupted\n"
 
 
+@pytest.mark.quick_for("run mismatch --format json", "crontab")
 @pytest.mark.parametrize("command", ["sql match", "crontab", "run match", "run mismatch --format json"])
 def test_closed_stdout_is_neither_a_verdict_nor_a_traceback(workdir: Path, command: str) -> None:
     """Whether the pipe is full, or is written to only when the command has ended."""
@@ -271,6 +295,7 @@ def test_unexpected_error_within_a_run_is_no_mismatch(
     assert capsys.readouterr().err.startswith("auditor: unexpected error ZeroDivisionError at ")
 
 
+@pytest.mark.quick_for("run no_such_audit")
 @pytest.mark.parametrize(("command", "code"), [("run no_such_audit", 2), ("check wrong", 4)])
 def test_closed_stderr_never_ends_as_a_mismatch(workdir: Path, command: str, code: int) -> None:
     """Whether the command's error cannot be printed, or what it says of an audit."""

@@ -50,7 +50,7 @@ def test_answers_name_options_of_this_command(urls: tuple[str, str], capsys: pyt
     with duckdb.connect("target.duckdb") as database:
         database.execute("ALTER TABLE orders DROP COLUMN w")
     assert main(["diff", urls[0], "orders", urls[1], "orders", "-k", "id", "-q"]) == 2
-    assert "column 'w' is not in the target (target: orders); name the columns to compare: -c COLUMN,.." in capsys.readouterr().out
+    assert "column 'w' is not in the target (target: orders); name its column there (--rename), or --exclude it" in capsys.readouterr().out
 
 
 def test_every_setting_with_an_option_is_said_somewhere() -> None:
@@ -65,6 +65,7 @@ def test_each_format(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) 
     found = json.loads(capsys.readouterr().out)
     SCHEMA.validate(found)
     assert [row["key"] for row in found["differences"]["sample"]] == [{"id": 3}, {"id": 7}, {"id": 99}]
+    assert found["score"]["jaccard"]["differing_rows"] == 3, "a changed row counts once"
     assert main([*command, "--format", "csv"]) == 1
     out, error = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(out)))
@@ -87,6 +88,44 @@ def test_columns_filter_and_limit(urls: tuple[str, str], capsys: pytest.CaptureF
     assert main([*command, "--limit", "1"]) == 1
     found = json.loads(capsys.readouterr().out)["differences"]
     assert (len(found["sample"]), found["missing"] + found["extra"] + found["changed"]) == (1, 3)
+
+
+def test_columns_renamed_left_out_and_tolerated(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with duckdb.connect("target.duckdb") as database:
+        database.execute(
+            "CREATE TABLE more AS SELECT id, w AS width, v, id / 8 AS price, TIMESTAMP '2026-11-01 00:00:01' AS at FROM same;"
+            "UPDATE more SET v = 'other', price = price + 0.01"
+        )
+    with duckdb.connect("source.duckdb") as database:
+        database.execute("CREATE TABLE more AS SELECT *, id / 8 AS price, TIMESTAMP '2026-11-01 00:00:00' AS at FROM same")
+    command = ["diff", urls[0], "more", urls[1], "more", "-k", "id", "-q"]
+    assert main(command) == 2
+    assert "name its column there (--rename), or --exclude it" in " ".join(capsys.readouterr().out.split())
+    command += ["--rename", "w=width", "--exclude", "v"]
+    assert main([*command, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["differences"]["changed"] == 40
+    assert main([*command, "--tolerance", "price=0.02,at=2s"]) == 0
+    assert main([*command, "--tolerance", "price=0.02"]) == 1
+    assert main([*command, "--exclude", "at,price"]) == 0
+
+
+@pytest.mark.parametrize(("threshold", "code"), [("0.8", 0), ("0.99", 1), ("rows=3", 0), ("rows=2", 1), ("share=10%", 0), ("share=1%", 1)])
+def test_a_threshold(threshold: str, code: int, urls: tuple[str, str]) -> None:
+    assert main(["diff", urls[0], "orders", urls[1], "orders", "-k", "id", "-q", "--threshold", threshold]) == code
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (["--rename", "a"], "'a' is not a name and its name in the target; write them with = between"),
+        (["--tolerance", "a=b"], "'b' is not a duration"),
+        (["--threshold", "some"], "'some' is not a threshold; write a similarity (0.999), rows=10 or share=0.01%"),
+    ],
+)
+def test_values_of_options_are_checked(option: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["diff", "duckdb:///a", "t", "u", *option])
+    assert says in capsys.readouterr().err
 
 
 def test_two_tables_of_one_database(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

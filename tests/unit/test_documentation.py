@@ -110,7 +110,7 @@ def test_commands_are_those_of_the_parser(page: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_wrong_command_would_be_found(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "invalid choice" in problem("runn orders", capsys)
+    assert "there is no command 'runn'; did you mean 'run'" in problem("runn orders", capsys)
     assert "unrecognized" in problem("run orders --fast", capsys) or "--fast" in problem("run orders --fast", capsys)
     assert "required" in problem("differences --format csv", capsys)
 

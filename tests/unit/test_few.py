@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.few import slow_ones
+from tests.few import is_quick_one, refuse_unknown, slow_ones
 
 ENGINES = ["mysql", "spark", "duckdb"]
 
@@ -25,13 +25,23 @@ class Made:
 
     def iter_markers(self) -> Iterator[pytest.Mark]:
         """The markers of a test."""
-        return iter([self.mark.mark])
+        return iter(self.own_markers)
+
+    @property
+    def own_markers(self) -> list[pytest.Mark]:
+        """Those of the test itself."""
+        return [self.mark.mark]
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        """The marker of this name."""
+        return next((mark for mark in self.own_markers if mark.name == name), None)
 
 
 def made(function: str, mark: pytest.MarkDecorator, **values: list[Any]) -> list[Any]:
     """The tests that are made of a function for all combinations of these values."""
     cases = [dict(zip(values, case, strict=True)) for case in product(*values.values())]
-    return [Made(f"m.py::{function}[{n}]", SimpleNamespace(params=case), mark) for n, case in enumerate(cases)]
+    names = ["-".join(map(str, case.values())) for case in cases]
+    return [Made(f"m.py::{function}[{name}]", SimpleNamespace(params=case, id=name), mark) for name, case in zip(names, cases, strict=True)]
 
 
 def chosen(*items: Any) -> list[dict[str, Any]]:
@@ -65,3 +75,14 @@ def test_each_engine_is_in_one_test_of_a_module_and_each_test_runs() -> None:
 
 def test_what_has_no_mark_is_left_as_it_is() -> None:
     assert len(chosen(*made("f", pytest.mark.alone, engine=ENGINES, size=[1, 2]))) == 6
+
+
+def test_those_that_are_named_are_quick_and_a_name_that_none_has_is_an_error() -> None:
+    def chosen_for(*parts: str) -> list[dict[str, Any]]:
+        items = made("f", pytest.mark.quick_for(*parts), engine=ENGINES, size=[1, 12])
+        refuse_unknown(items)
+        return [item.callspec.params for item in items if is_quick_one(item)]
+
+    assert chosen_for("spark", "mysql-1") == [{"engine": "mysql", "size": 1}, *({"engine": "spark", "size": size} for size in (1, 12))]
+    with pytest.raises(pytest.UsageError, match=r"m\.py::f: 2$"):
+        chosen_for("duckdb", "2")

@@ -53,6 +53,7 @@ def audit_damaged(tmp_path: Path, sources: Callable[[str], Path]) -> Any:
     return report
 
 
+@pytest.mark.quick_for("range")
 @pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
 def test_partitions_with_many_differences_are_refined(audit_damaged: Any, key: str) -> None:
     report = audit_damaged("i % 200 = 7", key, limits={"max_rows_listed": 0}, partition={"rows": 3072})
@@ -118,6 +119,7 @@ def scattered() -> tuple[int, int]:
     return changed, missing
 
 
+@pytest.mark.quick_for("{'max_differences': 400}-range")
 @pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
 @pytest.mark.parametrize("limits", [{"max_differences": 400}, {"max_rows_listed": 10_000, "max_differences": 600}], ids=str)
 @pytest.mark.few
@@ -148,6 +150,7 @@ def check_bounds(report: Report, changed: int, missing: int) -> None:
     assert report.jaccard.score.lower <= true <= report.jaccard.score.upper
 
 
+@pytest.mark.quick_for("hash", "time")
 @pytest.mark.parametrize(
     "partition",
     [{"strategy": "time", "column": "at", "unit": "month"}, {"size": 10 * ROWS}, {"strategy": "hash", "buckets": 2}],

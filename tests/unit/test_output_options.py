@@ -144,14 +144,14 @@ ANSWERS: dict[str, tuple[str, object, list[str], int, object]] = {
     "failover": (
         "failovers.fail_over",
         FailedOver("log.2:8", "1-1-7", (), ""),
-        ["pipeline", "failover", "p", "--to", "d", "--dry-run", "--json"],
+        ["pipeline", "failover", "p", "--to", "d", "--json"],
         0,
         {"place": "log.2:8", "behind": "1-1-7", "gaps": [], "mend": "", "to": "d", "changed": False},
     ),
     "failover with gaps": (
         "failovers.fail_over",
         FailedOver("log.2:8", "", ("rows may be missing",), "auditor pipeline refresh p"),
-        ["pipeline", "failover", "p", "--to", "d", "--accept-gap", "--json"],
+        ["pipeline", "failover", "p", "--to", "d", "--accept-gap", "--apply", "--json"],
         1,
         {
             "place": "log.2:8", "behind": "", "gaps": ["rows may be missing"], "mend": "auditor pipeline refresh p", "to": "d",

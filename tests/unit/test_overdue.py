@@ -195,6 +195,7 @@ def _rows_of_sample(keys: Sequence[int], most: int) -> int:
     return one_in * sum(number % one_in == 0 for number in numbers)
 
 
+@pytest.mark.quick_for("partition1")
 @pytest.mark.parametrize("prescan", [False, True])
 @pytest.mark.parametrize("partition", [{"size": 100}, {"buckets": 4}, {"column": "made", "unit": "day"}])
 @pytest.mark.few

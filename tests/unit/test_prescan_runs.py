@@ -42,7 +42,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "hash": {"partition": {"strategy": "hash", "buckets": 4}},
 }
 METHODS: st.SearchStrategy[Method] = st.sampled_from(("exact", "signature"))
-COUNTS = [20, pytest.param(600, marks=pytest.mark.slow)]
+COUNTS = [10, pytest.param(600, marks=pytest.mark.slow)]
 RESUMED = ("verdict", "rows", "unequal", "one-sided", "named", "counts")
 """Findings of a resumed run; ranges of rows that one side lacks are looked at again as they are by then."""
 

@@ -173,6 +173,7 @@ def lenient_and_strict(rolling: Settings, tmp_path: Path, case: str) -> tuple[Se
     return with_audit(rolling, **{**ends, **before}), with_audit(rolling, **{**ends, **after})
 
 
+@pytest.mark.quick_for("rows without a time", "more of a column", "another target")
 @pytest.mark.parametrize("case", CASES)
 def test_parts_read_with_other_settings_do_not_count(rolling: Settings, store: Store, tmp_path: Path, case: str) -> None:
     lenient, strict = lenient_and_strict(rolling, tmp_path, case)
@@ -192,6 +193,7 @@ ALIKE = ("more rows", "more of a column", "a smaller tolerance")
 """Cases that are told from the lenient settings as that of another target is, which the test above asks of each."""
 
 
+@pytest.mark.quick_for("another target")
 @pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] if case in ALIKE else []) for case in CASES])
 def test_verified_time_of_other_settings_is_not_reported(rolling: Settings, store: Store, tmp_path: Path, case: str) -> None:
     lenient, strict = (with_audit(one, rolling=None) for one in lenient_and_strict(rolling, tmp_path, case))

@@ -261,6 +261,7 @@ def test_what_needs_one_table_refuses_an_audit_of_shards_by_name(tmp_path: Path)
     assert settings.audits["orders"].places[shard_side(2)].connection == "us"
 
 
+@pytest.mark.quick_for("True")
 @pytest.mark.parametrize("stored", [False, True])
 def test_slice_of_keys_or_times_reads_all_shards(tmp_path: Path, stored: bool) -> None:
     import duckdb

@@ -194,6 +194,7 @@ def test_resumed_slice_reads_the_same_rows(table: Table, monkeypatch: pytest.Mon
     assert runs.get_run(table.store, first.run).overrides == INSIDE and runs.get_run(table.store, first.run).is_one_off
 
 
+@pytest.mark.quick_for("overrides0", "overrides2")
 @pytest.mark.parametrize("overrides", [{"t": 2}, {"threshold": 0}, {"method": "counts"}, {"recheck": {"times": 1, "wait": "1ms"}}])
 def test_run_with_other_settings_is_a_one_off_run(table: Table, overrides: dict[str, Any]) -> None:
     own = table.run({"t": 3, "method": "exact", "threshold": 1, "force": True})

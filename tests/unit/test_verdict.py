@@ -49,6 +49,7 @@ def both(tmp_path: Path) -> Tables:
     return Tables(tmp_path)
 
 
+@pytest.mark.quick_for("signature")
 @pytest.mark.parametrize("method", ["signature", "minhash"])
 def test_row_threshold_counts_all_rows_that_may_differ(both: Tables, method: str) -> None:
     both.damage("UPDATE t SET v = 'x' WHERE id = 7")
@@ -62,6 +63,7 @@ def test_row_threshold_counts_all_rows_that_may_differ(both: Tables, method: str
     assert both.run(method=method).verdict is Verdict.MISMATCH
 
 
+@pytest.mark.quick_for("minhash")
 @pytest.mark.parametrize("method", ["signature", "minhash"])
 def test_threshold_never_allows_more_rows_than_it_states(both: Tables, method: str, request: pytest.FixtureRequest) -> None:
     """Rows are changed and deleted, scattered and in batches."""

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from auditor.api.authentication import Applier, Reader, Repairer
-from auditor.api.dependencies import App
+from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.routing import slow_request
 from auditor.api_models.repair import Patch, PatchRow
@@ -70,16 +70,21 @@ class Patching:
     may_propose: bool
     extra: int
     """Rows that only the target has."""
+    too_many: int | None
+    """The rows that differ, if they are more than one patch may change; None if they are not."""
+    most: int | None
+    """Rows that one patch may change; None if that is not known."""
     suggestions: Suggestions | None
     form_key: str
     """The idempotency key of the page's forms: a form that is sent twice asks for one thing."""
 
 
-def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: int) -> Patching | None:
+def build_view(app: AppState, run: StoredRun, report: Report, chosen: str, row: int) -> Patching | None:
     """Return the patches of a run, of which the ``chosen`` one or the newest is shown from the row after ``row``.
 
     None if there is none, and nothing to patch. Raises UnknownPatch.
     """
+    store = app.store
     listed, before = stored_patches.list_patches(store, run.run), stored_patches.find_patch_before(store, run.run)
     differences = report.differences
     count = differences.missing + differences.extra + differences.changed if differences else 0
@@ -88,6 +93,7 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
         return None
     if chosen and not any(patch.patch == chosen for patch in listed):
         raise UnknownPatch(f"run {run.run} has no patch {chosen!r}; open the run's page to see its patches")
+    most = patches.most_rows(app.configured, store, report) if may_propose else None
     shown = next((patch for patch in listed if patch.patch == chosen), listed[-1] if listed else None)
     others = [patch for patch in listed if patch is not shown]
     return Patching(
@@ -96,6 +102,8 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
         before=before,
         may_propose=may_propose,
         extra=differences.extra if differences else 0,
+        too_many=count if most is not None and count > most else None,
+        most=most,
         suggestions=report.suggestions,
         form_key=secrets.token_hex(16),
     )
@@ -156,7 +164,7 @@ def live_patch(request: Request, app: App, visitor: Reader, run: str, patch: str
     """Return the part of the page that changes while a patch is at work."""
     stored = runs.get_run(app.store, run)
     report = records.load_report(app.store, stored.run, max_differences=0)
-    patching = build_view(app.store, stored, report, patch, 0) if report else None
+    patching = build_view(app, stored, report, patch, 0) if report else None
     return render_page(request, "patch.html", visitor=visitor, run=stored, patching=patching, watched=True)
 
 

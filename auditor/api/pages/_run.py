@@ -45,7 +45,7 @@ def run_page(
 ) -> HTMLResponse:
     """Show the run; ``after`` is the last difference of the previous page, ``patch`` the patch to show, ``row`` its row before."""
     values = _template_values(app, run, kind, state, after)
-    patching = values["report"] and _patch.build_view(app.store, values["run"], values["report"], patch, row)
+    patching = values["report"] and _patch.build_view(app, values["run"], values["report"], patch, row)
     return render_page(request, "run.html", visitor=visitor, patching=patching, **values)
 
 
@@ -63,7 +63,7 @@ def trace_page(request: Request, app: App, visitor: Runner, run: str, key: str =
 def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLResponse:
     """Return the part of the page that changes while the run goes on."""
     values = _template_values(app, run, "", "", 0)
-    patching = values["report"] and _patch.build_view(app.store, values["run"], values["report"], "", 0)
+    patching = values["report"] and _patch.build_view(app, values["run"], values["report"], "", 0)
     return render_page(request, "run_body.html", visitor=visitor, **{**values, "watched": True, "patching": patching})
 
 

@@ -12,7 +12,7 @@ from auditor.errors import AuditorError, BrokerDenied, BrokerError, BrokerUnreac
 from dialects import extras
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka import Consumer, KafkaError, Message, Producer
     from confluent_kafka.admin import AdminClient
 
 log = logging.getLogger(__name__)
@@ -107,6 +107,15 @@ def open_consumer(broker: Broker, group: str, settings: Mapping[str, Any] = {}) 
                 "fetch.error.backoff.ms": 50,
             }
         )
+
+
+def take(consumer: Consumer, most: int, wait: float) -> list[Message]:
+    """Return the messages that have arrived, up to ``most``; if there is none, wait ``wait`` seconds for the first one.
+
+    `Consumer.consume` by itself waits until it has as many, though a topic ends before.
+    """
+    first = consumer.consume(1, wait)
+    return first + consumer.consume(most - 1, 0) if first else first
 
 
 def open_admin(broker: Broker) -> AdminClient:

@@ -17,7 +17,7 @@ from auditor.config import Broker
 from auditor.errors import BrokerUnreachable, TopicRefused
 from auditor.model import TableNote
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema, message_number, place_text
-from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
+from auditor.pipeline.kafka.broker import error_of, open_consumer, take, translated
 from auditor.pipeline.kafka.position_record import MOMENT
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE
 from auditor.pipeline.kafka.topic_reading import CONSUMER, offset_of
@@ -54,7 +54,7 @@ class TopicTail:
         heard, is_at_end = time.monotonic(), False
         while not is_at_end or self._at < through:
             with translated(f"topic {self._topic}"):
-                messages = self._consumer.consume(10_000, MOMENT)
+                messages = take(self._consumer, 10_000, MOMENT)
             if messages:
                 heard = time.monotonic()
             elif self._at >= through:

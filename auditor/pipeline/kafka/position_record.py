@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import BrokerError, BrokerUnreachable, IncarnationsDiffer
-from auditor.pipeline.kafka.broker import error_of, open_admin, open_consumer, translated
+from auditor.pipeline.kafka.broker import error_of, open_admin, open_consumer, take, translated
 from auditor.pipeline.kafka.topics import list_ends
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def read_records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes | No
         reached = 0
         while reached < end:
             with translated(f"topic {topic}"):
-                found = consumer.consume(10_000, MOMENT)
+                found = take(consumer, 10_000, MOMENT)
             if found:
                 silent_since = time.monotonic()
             elif time.monotonic() > silent_since + broker.timeout:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Broker
 from auditor.errors import BrokerUnreachable, TopicRefused
-from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
+from auditor.pipeline.kafka.broker import error_of, open_consumer, take, translated
 from auditor.pipeline.kafka.position_record import MOMENT, TablePosition
 from auditor.pipeline.kafka.topics import Partition, Topic, describe_topics, list_begins, list_ends
 
@@ -108,7 +108,7 @@ def _find_messages(consumer: Consumer, left: dict[Partition, int], timeout: floa
     heard = time.monotonic()
     while left:
         with translated("the cluster"):
-            messages = consumer.consume(1000, MOMENT)
+            messages = take(consumer, 1000, MOMENT)
         if messages:
             heard = time.monotonic()
         elif time.monotonic() > heard + timeout:

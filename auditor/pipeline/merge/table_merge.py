@@ -296,7 +296,7 @@ def refuse_gone(pipeline: str, table: str, held: Held, staged: StagedTable, *, b
     if begins_late and not held.schema_id:
         again = (
             "send all its rows again, after which the target begins behind these parts:"
-            f" auditor pipeline refresh {shell_word(pipeline)} --table {shell_word(table)}"
+            f" auditor pipeline refresh {shell_word(pipeline)} --table {shell_word(table)} --apply"
         )
     return PartsGone(f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted; {again}")
 
@@ -497,7 +497,7 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
         return
     again = "reset the pipeline, and copy its tables again"
     if not isinstance(session, Committing):  # whose tables no statement makes
-        send = f"auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
+        send = f"auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)} --apply"
         again = f"make it anew ({' '.join(statement.split())}) and send its rows ({send})"
     raise TableStopped(
         f"{table}: rows of it were merged, and the target has no {target.statements.target} any more; rename it back if it has another name"

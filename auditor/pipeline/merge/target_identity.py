@@ -191,5 +191,5 @@ def _emptied(where: Where, gone: list[tuple[str, int]]) -> IncarnationsDiffer:
     return IncarnationsDiffer(
         f"target {where.target} says nothing of {table}, and held it up to {describe(position)}: the target was emptied, or restored from"
         f" an earlier time; restore it as of a later one, or let it begin anew (auditor pipeline reset {name} --target"
-        f" {shell_word(where.target)}) and send it all rows again (auditor pipeline refresh {name})"
+        f" {shell_word(where.target)}) and send it all rows again (auditor pipeline refresh {name} --apply)"
     )

@@ -64,7 +64,7 @@ class History:
         if isinstance(stages, str):
             first = self._find_first(table)
             where = f"it can be rebuilt from {self._place(first)} on" if first else "no position of it can be rebuilt yet"
-            send = command("auditor", "pipeline", "refresh", self.name, "--table", table)
+            send = command("auditor", "pipeline", "refresh", self.name, "--table", table, "--apply")
             raise RebuildRefused(
                 f"{table} cannot be rebuilt as of {self._place(at)}: {stages}; {where}; for later positions send all its rows again, with:"
                 f" {send}"

@@ -41,6 +41,12 @@ def check_file(path: Path) -> None:
         raise ConfigError(f"there is no folder {path.absolute().parent}; create it, or correct --output")
 
 
+def count_rows(scratch: Scratch) -> int:
+    """Return how many rows a rebuilt table has; nothing is written."""
+    [(rows,)] = _opened(scratch).query(f"SELECT COUNT(*) FROM {scratch.sql}")
+    return int(rows)
+
+
 def write_parquet(scratch: Scratch, path: Path, about: Mapping[str, str]) -> int:
     """Write a rebuilt table into a file, in the order of its key, and return the number of rows.
 

@@ -19,6 +19,7 @@ from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
 from auditor.pipeline.staged_refreshes import is_staged
+from auditor.quantities import plural
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.parts import StagedTable
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
@@ -78,6 +79,23 @@ def request(
     Both ends of a range are inclusive. A request that has not ended is returned instead of an equal one. Raises UnknownPipeline,
     ConfigError, NoKey, ColumnRefused, RefreshRefused and EngineError.
     """
+    return refreshes.request_refreshes(
+        store, name, plan(settings, store, name, table, first=first, last=last, ranges=ranges, keys=keys), by
+    )
+
+
+def plan(
+    settings: Settings,
+    store: Store,
+    name: str,
+    table: str | None = None,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    ranges: Sequence[tuple[int, int]] = (),
+    keys: Sequence[Sequence[str]] = (),
+) -> list[tuple[str, RefreshScope]]:
+    """Return what `request` would ask for: the tables with their rows. Nothing is written. Raises what that raises."""
     writer_of(settings, name)
     if not is_ready(store, name):
         raise RefreshRefused(f"the pipeline {name} has never run, so nothing would read the rows; run it first")
@@ -93,7 +111,18 @@ def request(
         scope = RefreshScope(tuple(key_columns.parse_range(*ends) for ends in wanted), tuple(key_columns.parse(key) for key in keys))
         make_plan(key_columns, scope)
         requests.append((key_columns.name, scope))
-    return refreshes.request_refreshes(store, name, requests, by)
+    return requests
+
+
+def describe_planned(table: str, scope: RefreshScope) -> str:
+    """Return which rows of a table a request would send, for a person."""
+    if scope.is_all:
+        return f"{table}: all rows"
+    rows = [plural(len(scope.keys), "key")] if scope.keys else []
+    for low, last in scope.ranges:
+        ends = [f"{word} {', '.join(map(str, end))}" for word, end in (("after", low), ("up to", last)) if end]
+        rows.append(f"keys {' '.join(ends)}")
+    return f"{table}: {' and '.join(rows)}"
 
 
 def show(refresh: Refresh) -> ShownRefresh:

@@ -39,7 +39,7 @@ class Mended:
     """Position of the first event."""
     last: int
     copied: tuple[str, ...] = ()
-    """Paths of the new files."""
+    """Paths of the new files; of one that was only planned, of the files that would be copied."""
     replaced: tuple[str, ...] = ()
     """Paths of the files in which the manifest lists no segment any more; they stay until you delete them."""
     refused: str = ""
@@ -48,11 +48,12 @@ class Mended:
     """Targets of the mended pipeline that hold these events already, in their wrong form perhaps."""
 
 
-def mend(settings: Settings, store: Store, audit: str, good_name: str, table: str | None) -> list[Mended]:
+def mend(settings: Settings, store: Store, audit: str, good_name: str, table: str | None, *, apply: bool) -> list[Mended]:
     """Copy what differs, is missing or damaged on the side that is not ``good_name`` from that side, and return each stretch.
 
-    Raises ConfigError for a side that cannot be mended so, SegmentFailed if a copy cannot be written, StoreError, and, of a side that is
-    a log read anew, EngineError and ChangeStreamError.
+    Without ``apply`` nothing is written, and the stretches are those that would be copied. Raises ConfigError for a side that cannot be
+    mended so, SegmentFailed if a copy cannot be written, StoreError, and, of a side that is a log read anew, EngineError and
+    ChangeStreamError.
     """
     register = register_of(settings, audit)
     good = side_of(settings, audit, good_name)
@@ -60,7 +61,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
     if register.by == "gtid":
         raise ConfigError(
             f"the sides of {audit} read different servers, so that positions in their files differ; copy the table anew instead:"
-            f" auditor pipeline refresh {shell_word(bad.name)} --table TABLE"
+            f" auditor pipeline refresh {shell_word(bad.name)} --table TABLE --apply"
         )
     if bad.is_anew:
         raise ConfigError(f"{bad.name} is the log as the last run read it, which is not mended; copy from it: --from {bad.name}")
@@ -74,7 +75,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
                 stretches = _Stretches(store, audit, state.table, good.name, bad.name)
                 mending = _Mending(settings, store, audit, good, bad, state.table, again)
                 planned += [(mending, mending.plan(*one)) for one in stretches.widen(wrong)]
-        return [mending.copy(one) for mending, one in planned]
+        return [mending.copy(one) if apply else mending.describe(one) for mending, one in planned]
 
 
 @dataclass(slots=True)
@@ -158,6 +159,11 @@ class _Mending:
     def _cannot(self) -> str:
         return f"the segment of {self.good.name} cannot be copied"
 
+    def describe(self, planned: _Copy) -> Mended:
+        """Return what `copy` would copy."""
+        paths = tuple(one.path for one in planned.sources)
+        return Mended(self.table, planned.start[0], planned.end[0], copied=paths, refused=planned.refused)
+
     def copy(self, planned: _Copy) -> Mended:
         """Copy what is planned, and list it instead of the bad side's segments. Raises SegmentFailed and StoreError."""
         start, end = planned.start, planned.end
@@ -236,7 +242,8 @@ def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
     place = (chosen.connection, ".".join(chosen.place_of(table))) if chosen else None
     audits = [audit for audit, one in settings.audits.items() if (one.target.connection, one.target.table) == place]
     audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])} --apply; or " if audits else ""
-    return f"target {target} holds {table} as it was staged: {audited}auditor pipeline refresh {shell_word(bad)} --table {shell_word(name)}"
+    refreshed = f"auditor pipeline refresh {shell_word(bad)} --table {shell_word(name)} --apply"
+    return f"target {target} holds {table} as it was staged: {audited}{refreshed}"
 
 
 def describe(one: Mended, file: str) -> str:

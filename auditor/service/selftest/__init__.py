@@ -15,7 +15,6 @@ import dialects
 from auditor import canonical
 from auditor.compare.comparator import align, compare
 from auditor.config import Settings
-from auditor.errors import ConfigError
 from auditor.model import SIDES, Chunk, Method, Partitioning, Plan, Score, Side, Verdict
 from auditor.service.selftest.bench import Bench, Check, Differs, require
 from auditor.service.selftest.pieces import check_pieces
@@ -59,10 +58,7 @@ def selftest(settings: Settings, connection: str, on_check: Callable[[Check], No
 
     Raises ConfigError for an unknown name, and errors of the tree if the server cannot be reached or the connection is lost.
     """
-    if connection not in settings.connections:
-        known = ", ".join(sorted(settings.connections)) or "none"
-        raise ConfigError(f"there is no connection {connection!r}; auditor.yaml has: {known}")
-    configured = settings.connections[connection]
+    configured = settings.connection(connection)
     limits = configured.limits
     with closing(dialects.connect(configured.url, limits.statement_timeout, limits.lock_timeout)) as session:
         return check_session(session, connection, on_check)

@@ -68,6 +68,7 @@ def test_a_transaction_that_takes_too_long_says_so_and_is_tried_again(made: Made
     assert publisher.publish_all() == 1 and len(road.values()) == 1
 
 
+@pytest.mark.quick_for("sent", "commit", "report")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_process_that_ends_at_any_step_leaves_neither_a_gap_nor_a_double(road: TopicRoad, step: str) -> None:
     def end() -> None:

@@ -123,6 +123,7 @@ def test_a_table_that_was_emptied_says_so_in_each_partition(made: Made) -> None:
     assert road.whole()["apart"] == [] and road.whole()["position"] == 30
 
 
+@pytest.mark.quick_for("compacted")
 @pytest.mark.parametrize("target", [{}, {"cleanup": "delete", "messages": {"values": "flat"}}], ids=["compacted", "flat"])
 def test_a_topic_that_cannot_say_that_its_table_was_emptied_stops(made: Made, target: dict[str, Any]) -> None:
     road = made.road(**target)

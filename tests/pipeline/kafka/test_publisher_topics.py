@@ -72,6 +72,7 @@ def produce(server: str, topic: str, transaction: str = "", *, commits: bool = T
     return producer
 
 
+@pytest.mark.quick_for("running")
 @pytest.mark.parametrize("anew", [True, False], ids=["restart", "running"])
 def test_partitions_that_were_added_stop_the_table(road: TopicRoad, anew: bool) -> None:
     admin = begin(road)
@@ -80,6 +81,7 @@ def test_partitions_that_were_added_stop_the_table(road: TopicRoad, anew: bool) 
     assert len(road.messages()) == 1
 
 
+@pytest.mark.quick_for("running")
 @pytest.mark.parametrize("anew", [True, False], ids=["restart", "running"])
 def test_a_topic_that_was_deleted_and_made_again_stops_the_table(road: TopicRoad, anew: bool) -> None:
     admin, name = begin(road), f"{road.prefix}.shop.orders"

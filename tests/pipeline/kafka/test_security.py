@@ -109,6 +109,7 @@ def signed(secured: Secured, tmp_path: Path, empty_store: Path, request: pytest.
         road.close()
 
 
+@pytest.mark.quick_for("plain", "oauth")
 @pytest.mark.parametrize("signed", MECHANISMS, indirect=True)
 def test_a_pipeline_publishes_as_who_signs_in(signed: TopicRoad, secured: Secured) -> None:
     signed.server = secured.broker.server

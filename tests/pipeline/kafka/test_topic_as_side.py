@@ -65,6 +65,7 @@ def publish(road: TopicRoad) -> list[tuple[int, str | None, str | None]]:
     return [(number, row[1], row[2]) for number, row in sorted(last.items()) if number != 6]
 
 
+@pytest.mark.quick_for("target")
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_what_was_published_matches_on_either_side(side: Side, made: Made, tmp_path: Path) -> None:
     road = made.road(partitions=3, **KEPT)

@@ -38,6 +38,7 @@ FORMS = [
 pytestmark = [pytest.mark.kafka, pytest.mark.alone]
 
 
+@pytest.mark.quick_for("mysql-debezium-json", "mysql-flat-avro")
 @pytest.mark.parametrize(("source", "values", "form"), FORMS)
 def test_every_type_is_equal_in_the_topic(source: str, values: str, form: str, registered: Made, engines: Engines) -> None:
     log = LiveLog(engines.live(source).url)
@@ -98,6 +99,7 @@ def warehouse(tmp_path: Path, empty_store: Path, engines: Engines, request: pyte
     made.close()
 
 
+@pytest.mark.quick_for("debezium-mysql", "plain-duckdb")
 @pytest.mark.mysql
 @pytest.mark.parametrize(("values", "engine"), DAMAGED)
 def test_single_damaged_messages_are_named_and_nothing_else(

@@ -168,6 +168,7 @@ def consumer(server: str) -> Iterator[Consumer]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,  # after which a broker says that a partition ends
             "log_level": 0,
         }
     )

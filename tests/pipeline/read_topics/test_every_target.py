@@ -58,6 +58,7 @@ def shown(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.quick_for("own")
 @pytest.mark.parametrize("form", ["declared", "own"])
 @pytest.mark.parametrize("engine", engine_params(*ENGINES, slow=ENGINES[1:]), indirect=True)
 def test_the_same_rows_in_each_target(form: str, topics: Topics, made: Made, make_road: MakeRoad, loaded_url: str) -> None:
