@@ -26,7 +26,7 @@ from auditor.sql import user_sql
 from tests import few, kept_open, new_stores, quick_yaml
 from tests.durations import SetDurations
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
-from tests.servers import mysql, spark
+from tests.servers import kafka, mysql, spark
 from tests.servers.desk import Address
 from tests.servers.process import folder_in_memory
 
@@ -247,6 +247,7 @@ def what_is_alike_is_made_once() -> Iterator[None]:
         new_stores.compile_once(patch)
         mysql.share_tls_context(patch)
         quick_yaml.compose_quickly(patch)
+        kafka.know_leaders(patch)
         yield
 
 

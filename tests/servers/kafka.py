@@ -10,10 +10,16 @@ import os
 import shutil
 import socket
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
+from weakref import WeakKeyDictionary
+
+import pytest
 
 from tests.servers.process import Daemon, Server, Unavailable, find_program, free_port, own_directory, run
 
@@ -135,6 +141,29 @@ def start_registry(directory: Path) -> Server:
     url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
     daemon.wait(lambda: urlopen(f"{url}/subjects").read().decode(), URLError)
     return Server(url=url, version="Apicurio", how="local jar", stopper=daemon.stop)
+
+
+def know_leaders(patch: pytest.MonkeyPatch) -> None:
+    """Let a client hear who leads a topic before it asks for offsets of it first.
+
+    librdkafka asks for the leaders itself, but where the answer comes before it listens for one, it waits three seconds, and asks again.
+    """
+    try:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+    except ModuleNotFoundError:
+        return
+    ask, known = AdminClient.list_offsets, WeakKeyDictionary[AdminClient, set[str]]()
+
+    def list_offsets(self: AdminClient, partitions: Mapping[Any, Any], **options: Any) -> Any:
+        heard = known.setdefault(self, set())
+        for topic in {one.topic for one in partitions} - heard:
+            with suppress(KafkaException):  # which the client then says itself
+                self.list_topics(topic, timeout=1)
+                heard.add(topic)
+        return ask(self, partitions, **options)
+
+    patch.setattr(AdminClient, "list_offsets", list_offsets)
 
 
 def _version() -> str:
