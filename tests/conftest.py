@@ -23,7 +23,7 @@ from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import settings
 
 from auditor.sql import user_sql
-from tests import few, kept_open, new_stores
+from tests import few, kept_open, new_stores, quick_yaml
 from tests.durations import SetDurations
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql, spark
@@ -241,11 +241,12 @@ def _is_build_server() -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def what_is_alike_is_made_once() -> Iterator[None]:
-    """Let new stores share what the first one got and compiled, and connections to MySQL and MariaDB one TLS context."""
+    """Let new stores share what the first one got and compiled, connections to MySQL and MariaDB one TLS context; read YAML by libyaml."""
     with pytest.MonkeyPatch.context() as patch:
         new_stores.copy_new_stores(patch)
         new_stores.compile_once(patch)
         mysql.share_tls_context(patch)
+        quick_yaml.compose_quickly(patch)
         yield
 
 

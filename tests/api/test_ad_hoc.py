@@ -167,6 +167,7 @@ def cancel_planned_run(own: Service) -> runs.StoredRun:
     return runs.get_run(own.store, claimed.run)
 
 
+@pytest.mark.slow
 def test_run_fails_when_its_connection_is_no_longer_configured(own: Service) -> None:
     place = request_run(own)
     remaining = Settings.model_validate(
@@ -177,6 +178,7 @@ def test_run_fails_when_its_connection_is_no_longer_configured(own: Service) -> 
     assert own.client("read").get(place).json()["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_pruning_deletes_ad_hoc_runs_with_their_definitions(own: Service) -> None:
     for _ in range(3):
         request_run(own)

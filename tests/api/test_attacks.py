@@ -274,6 +274,7 @@ def capture_log(own: Service, level: str) -> Iterator[io.StringIO]:
             root.setLevel(level_before)
 
 
+@pytest.mark.quick_for("debug")
 @pytest.mark.parametrize("level", ["info", "debug"])
 def test_responses_and_logs_contain_no_secrets(own: Service, level: str, tmp_path: Path) -> None:
     responses: list[str] = []

@@ -102,6 +102,7 @@ def test_slice_by_keys_is_refused_for_text_keys(own: Service) -> None:
     assert len(runs.list_runs(own.store, limit=1000)) == before
 
 
+@pytest.mark.slow
 def test_slice_on_command_line(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found, url = listening
     monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["run"])

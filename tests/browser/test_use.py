@@ -133,6 +133,7 @@ def test_report_is_downloaded_in_each_format(browse: Browse, served: Site) -> No
         assert content in Path(download.value.path()).read_text()
 
 
+@pytest.mark.slow
 def test_run_is_cancelled_and_resumed(browse: Browse) -> None:
     page = browse("/audits/endless", scope="run")
     page.get_by_role("button", name="Run now").click()

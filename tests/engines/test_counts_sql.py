@@ -187,6 +187,7 @@ def test_measures_of_empty_tables_and_null_columns(engine: LiveEngine, how: dict
             assert found.partition.tolist() == ([NULL_PARTITION if "column" in how else 0] if drawn else [])
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_sums_exceed_the_range_of_the_column_type(pair: LivePair) -> None:
     """Sums of 64-bit integers and of the greatest decimals do not overflow."""
@@ -199,6 +200,7 @@ def test_sums_exceed_the_range_of_the_column_type(pair: LivePair) -> None:
             assert named_measures(plan, read_summaries(plan, side, sides[side])) == [(300, expected_measures(plan, drawn))]
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_values_are_rounded_to_the_coarser_side_before_summing(pair: LivePair) -> None:
     """Each value is rounded before summing; rounding the sum would give another result. The loader takes the day of a time."""

@@ -132,6 +132,7 @@ def test_name_written_by_init_is_read_back() -> None:
     assert TableRef(connection="c", table=quote_parts(ODD, "plain")).place == Place((ODD, "plain"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
 def test_spark_reads_the_header_of_csv_as_duckdb_does(engine: LiveEngine, tmp_path: Path) -> None:
     text = (

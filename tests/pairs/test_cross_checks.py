@@ -86,7 +86,9 @@ METHODS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.quick_for("{'method': 'exact'}", "{'method': 'exact', 'prescan': True}", "{'method': 'exact', 't': 6, 'bits': 120}", "{'method': 'minhash'}")
+@pytest.mark.quick_for(
+    "{'method': 'exact'}", "{'method': 'exact', 'prescan': True}", "{'method': 'exact', 't': 6, 'bits': 120}", "{'method': 'minhash'}"
+)
 @pytest.mark.usefixtures("small")
 @on_pairs
 @pytest.mark.parametrize("settings", METHODS, ids=str)

@@ -103,7 +103,7 @@ def named(report: Report) -> Any:
 @pytest.mark.parametrize("pair", chosen_pairs(*PAIRS), indirect=True)
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("how", ["none", "few", "swapped", "moved", "lost", "empty"])
-@pytest.mark.few("kind", "pair")
+@pytest.mark.few("kind")
 def test_cut_keys_change_nothing_that_is_found(pair: LivePair, kind: str, how: str) -> None:
     kinds, key = KEYS[kind]
     columns, held = columns_of(kinds), rows_of(key)

@@ -144,8 +144,8 @@ def check_order_of_keys(pair: LivePair, rows: int, **settings: Any) -> None:
 
 @pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres", "mysql-duckdb", "mysql-mariadb"), indirect=True)
 def test_the_order_of_keys_is_no_difference(pair: LivePair) -> None:
-    check_order_of_keys(pair, 2000)
-    check_order_of_keys(pair, 400, recheck={"times": 1, "wait": 0})
+    check_order_of_keys(pair, 600)
+    check_order_of_keys(pair, 200, recheck={"times": 1, "wait": 0})
 
 
 @pytest.mark.slow

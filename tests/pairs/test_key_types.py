@@ -112,6 +112,9 @@ def found(report: Report) -> Any:
     return report.verdict, (differences.missing, differences.extra, differences.changed), len(differences.named)
 
 
+@pytest.mark.quick_for(
+    "uuid-True", "bytes-True", "fractions-True", "digits by their numbers-True", "padded-True", "time-True", "year-False", "label-False"
+)
 @pytest.mark.parametrize("pair", chosen_pairs(*PAIRS), indirect=True)
 @pytest.mark.parametrize(("name", "alone"), CASES)
 @pytest.mark.few

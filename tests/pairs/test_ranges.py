@@ -89,6 +89,7 @@ def test_rows_of_missing_buckets_are_counted_once(tmp_path: Path) -> None:
     assert report.differences.cleared == report.differences.unsettled == 0
 
 
+@pytest.mark.slow
 @pytest.mark.duckdb
 def test_missing_smaller_partitions_of_a_second_scan_stay_missing(tmp_path: Path) -> None:
     """Small tables whose only bucket is split: some smaller partitions are missing entirely and are numbered differently."""

@@ -104,6 +104,7 @@ def test_both_shards_are_read_where_the_target_stands(shards: Shards) -> None:
     assert [(one.verdict, one.missing) for one in lost.shards] == [(Verdict.MATCH, 0), (Verdict.MISMATCH, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [POSTGRES], indirect=True)
 def test_a_shard_that_is_not_there_is_named_and_no_table_stands_still_afterwards(shards: Shards, set_durations: SetDurations) -> None:
     eu, us = shards.roads

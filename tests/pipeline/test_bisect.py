@@ -186,6 +186,7 @@ def test_an_edit_of_the_target_lies_between_two_runs(road: Road) -> None:
     assert road.check() is Verdict.MATCH and road.bisect().answer == "equal"
 
 
+@pytest.mark.slow
 def test_an_edited_row_that_a_merge_replaced_is_bounded_by_that_merge(road: Road) -> None:
     assert road.check() is Verdict.MATCH
     after = road.place()
@@ -245,6 +246,7 @@ def test_why_it_cannot_be_told(road: Road) -> None:
     assert "the live summaries ended, and the ledger with them: somebody ended them" in road.bisect().why
 
 
+@pytest.mark.slow
 def test_a_ledger_that_cannot_be_kept_ends_and_the_merge_is_done(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(MergeStatements, "touched", lambda *_: ["no_such_table AS touched"])

@@ -128,6 +128,7 @@ def test_nothing_is_left_after_an_interrupt(engine: LiveEngine) -> None:
     assert not left_behind(engine, engine.url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 def test_an_engine_of_ones_own_holds_the_other_side(engine: LiveEngine, tmp_path: Path) -> None:
     found = certify(f"duckdb:///{tmp_path}/new.duckdb", engine.url, parts=["types"], scale=SMALL)
@@ -231,6 +232,7 @@ def test_what_cannot_be_certified(tmp_path: Path) -> None:
         report.read(tmp_path / "other.json")
 
 
+@pytest.mark.slow
 def test_costs_are_told_before(tmp_path: Path) -> None:
     """What is announced is of the order of what is then counted."""
     url = f"duckdb:///{tmp_path}/new.duckdb"

@@ -97,6 +97,7 @@ def test_a_reader_that_opens_the_file_again_and_again_does_not_keep_the_loader_o
     assert [row[0] for row in road.rows()] == [10, 20, 30, 40]
 
 
+@pytest.mark.slow
 def test_a_file_that_stays_open_elsewhere_is_reported_with_who_has_it(
     road: Road, caplog: pytest.LogCaptureFixture, set_durations: SetDurations
 ) -> None:

@@ -78,6 +78,7 @@ def merged(store: Store, position: int, *tables: int) -> None:
     pipelines.report_merges(store, "p", "t", news)
 
 
+@pytest.mark.quick_for("3")
 @pytest.mark.parametrize("tables", [3, 60])
 def test_a_minute_is_one_file_whatever_the_number_of_tables(store: Store, tmp_path: Path, set_durations: SetDurations, tables: int) -> None:
     set_durations(part_reader=0.0)

@@ -158,6 +158,7 @@ def test_killed_loaders_keep_their_books(road: SummingRoad) -> None:
     assert [entry.body for of_epoch in entries(road) for entry in of_epoch if entry.body] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)
 def test_long_ledgers_are_folded_and_keep_what_went_wrong(road: SummingRoad, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_sums, "MOST_ROWS", 3)

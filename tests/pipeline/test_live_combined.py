@@ -50,6 +50,7 @@ def named(report: Report) -> list[tuple[str, str | None]]:
     return [(one.kind, one.key["id"]) for one in report.differences.named]
 
 
+@pytest.mark.slow
 def test_values_of_a_masked_column_are_compared_and_not_shown(engines: Engines, tmp_path: Path) -> None:
     with carried(engines, tmp_path, ", columns: {override: {item: {mask: true}}}") as road:
         assert road.audit().verdict is Verdict.MATCH

@@ -63,6 +63,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_loader_that_cannot_be_started_is_tried_again(road: Road, refused: list[OSError]) -> None:
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
     loader = TargetProcess("loader", str(road.config_file), PIPELINE, "wh")

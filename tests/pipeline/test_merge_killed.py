@@ -144,6 +144,7 @@ def test_another_loader_that_was_quicker_is_noticed(road: Road) -> None:
     assert "another process has merged" in report.reason and "looked at again" in report.reason and amounts(road) == {1: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
 def test_a_file_that_another_process_holds_delays_the_merge(road: Road) -> None:
     now = [0.0]

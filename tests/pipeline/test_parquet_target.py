@@ -251,6 +251,7 @@ def endpoint(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_tables_in_s3(endpoint: str, tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pointer is put on condition that it is still the one that was read."""
     options = {"aws_endpoint_url": endpoint, "aws_region": "us-east-1", "aws_allow_http": "true"}

@@ -217,6 +217,7 @@ def test_random_positions_equal_copies_of_the_source(road: LiveRoad, engine: Liv
         check(road, copy, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
 def test_times_between_transactions_equal_copies_of_the_source(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
     """MariaDB logs only the second in which a statement began."""

@@ -457,6 +457,7 @@ def test_a_table_that_fails_stops_none_beside_it(road: LiveRoad, engine: LiveEng
     assert "has no table" in states["02"][1] and "has no primary key" in states["04"][1] and states["05"][1]
 
 
+@pytest.mark.slow
 def test_a_table_whose_rows_somebody_holds_is_sent_behind_the_others(road: LiveRoad, engine: LiveEngine) -> None:
     fill_many(engine, 5, 3)
     ask_for_many(road, 5)

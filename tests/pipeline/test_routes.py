@@ -424,6 +424,7 @@ def test_each_kind_of_target_has_the_rows_of_each_route_with_what_is_computed(ro
 ALIGNED = """{aligned_routed: {table: [{name: dear, when: "price > 5"}, {name: none, when: "price IS NULL"}]}}"""
 
 
+@pytest.mark.quick_for("postgres-live-rest-mariadb")
 @pytest.mark.alone
 @pytest.mark.parametrize("source", engine_params("mariadb", "mysql", slow=["mysql"]))
 @pytest.mark.parametrize(

@@ -281,6 +281,7 @@ def stage_minutes(store: Store, root: Path, name: str, count: int, tables: int, 
         assert writer.step()
 
 
+@pytest.mark.quick_for("3")
 @pytest.mark.parametrize("tables", [3, 20])
 def test_a_tick_is_one_file_whatever_the_number_of_tables(store: Store, tmp_path: Path, tables: int) -> None:
     """It holds the same segments as an archive, which has a file for each."""

@@ -87,6 +87,7 @@ def test_each_type_is_the_same_as_in_a_log_with_names(engine: LiveEngine, log: L
     assert in_short(one for one in found if one["kind"] in ROWS) == in_short(one for one in wanted if one["kind"] in ROWS)
 
 
+@pytest.mark.slow
 @quick_on_mariadb
 def test_old_events_have_the_columns_of_their_time_after_a_crash_at_each_step(log: LiveLog, tracked: TrackedLog) -> None:
     killed = Killed(tracked)

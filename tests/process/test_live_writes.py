@@ -28,7 +28,7 @@ from tests.servers import mysql, postgres
 
 pytestmark = [pytest.mark.clock, pytest.mark.mysql, pytest.mark.postgres]
 
-DELAY = 2.0
+DELAY = 1.0
 LATE = 0.6
 """Seconds beyond DELAY that the replicator may take; a run during which it took longer is discarded and repeated."""
 
@@ -154,8 +154,8 @@ def fill(urls: tuple[str, str], rows: int) -> list[int]:
     return corrupted
 
 
-SETTLE = {"settle": {"column": "updated_at", "lag": "5s"}}
-RECHECK = {"recheck": {"times": 3, "wait": "3s", "backoff": 1}}
+SETTLE = {"settle": {"column": "updated_at", "lag": "3s"}}
+RECHECK = {"recheck": {"times": 3, "wait": "2s", "backoff": 1}}
 BEAT = {"settle": {"column": "updated_at", "heartbeat": {"table": "beats", "column": "at"}, "lag": "1s"}}
 WAYS: dict[str, dict[str, Any]] = {
     "settle": SETTLE,

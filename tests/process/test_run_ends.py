@@ -177,6 +177,7 @@ def test_statement_killed_by_an_administrator_is_retried(databases: Databases, f
     assert report["retries"] >= 1
 
 
+@pytest.mark.slow
 def test_chunk_that_times_out_is_split(databases: Databases, tmp_path: Path) -> None:
     write_config(
         tmp_path, databases.source, databases.target, table="ends_view", partition={"size": 250}, limits={"statement_timeout": "1s"}
@@ -237,6 +238,7 @@ def test_run_waits_while_the_source_is_busy(databases: Databases, tmp_path: Path
     databases.assert_same_result(process)
 
 
+@pytest.mark.slow
 def test_run_fails_when_the_source_stays_busy_beyond_give_up(databases: Databases, tmp_path: Path) -> None:
     limits_with_give_up = {"pause_when": {"threads_running": 4, "give_up": "4s"}}
     write_config(tmp_path, databases.source, databases.target, table="ends_view", partition={"size": 250}, limits=limits_with_give_up)

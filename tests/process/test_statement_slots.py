@@ -34,9 +34,9 @@ SLEEP = {"postgres": "pg_sleep({})", "mysql": "SLEEP({})"}
 AUDITS, FEW_AUDITS = 4, 2
 """Audits without a limit, which show how many statements run at once then, and with one, where they wait for each other."""
 
-ROWS, FEW_ROWS = 3_000, 400
+ROWS, FEW_ROWS = 3_000, 200
 """With --slow, and without."""
-CHUNKED = {"auditor.planning.chunks.CHUNK_ROWS": 200}
+CHUNKED = {"auditor.planning.chunks.CHUNK_ROWS": 100}
 
 
 @pytest.fixture

@@ -116,6 +116,7 @@ def test_every_kind_of_value_is_copied(pair: LivePair, tmp_path: Path) -> None:
     assert result.after.jaccard and result.after.jaccard.score.lower == 1 and left(pair.target) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [pytest.param("loaded", marks=pytest.mark.slow), pytest.param("swap", marks=pytest.mark.slow), "swapped"])
 def test_one_that_is_killed_goes_on(both: Small, tmp_path: Path, step: str) -> None:
     before = rows(both)

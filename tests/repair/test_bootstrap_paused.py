@@ -127,6 +127,7 @@ def test_a_bootstrap_that_is_stopped_while_it_waits_leaves_the_table(both: Small
     assert use_cases.run_bootstrap(both.settings, both.store, "small").bootstrap == one.bootstrap and rows(both) == ROWS
 
 
+@pytest.mark.slow
 @ENGINES
 def test_a_target_that_stays_busy_ends_the_bootstrap_and_leaves_the_table(both: Small) -> None:
     limit(both, give_up=1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from auditor.store import bootstraps as stored_bootstraps
 from auditor.store import patches
 from tests import tables
 from tests.live import LiveEngine, engine_params
+from tests.programs.forking import Forked
 from tests.repair import small
 from tests.repair.bootstrapped import clean, left
 from tests.repair.small import Small
@@ -42,24 +41,22 @@ def both(engine: LiveEngine, tmp_path: Path) -> Small:
     )  # fmt: skip
     made = small.make(tmp_path, engine, source, target)
     written = made.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    written["connections"]["b"]["limits"] = {"lock_timeout": 3}  # a signal is noticed when the statement has waited for so long
+    written["connections"]["b"]["limits"] = {"lock_timeout": 2}  # a signal is noticed when the statement has waited for so long
     (tmp_path / "auditor.yaml").write_text(json.dumps({**written, "store": {"url": made.store.name}}))
     return made
 
 
 @contextmanager
-def command(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def command(folder: Path, *arguments: str) -> Iterator[Forked]:
     """Begin a command in a process of its own."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    began = [sys.executable, "-m", "auditor", *arguments, "--quiet", "--config", str(folder / "auditor.yaml")]
-    with subprocess.Popen(began, text=True, **pipes) as process:  # type: ignore[call-overload]
-        try:
-            yield process
-        finally:
-            process.kill()
+    process = Forked("auditor", [*arguments, "--quiet", "--config", str(folder / "auditor.yaml")], folder, stderr=True)
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
-def wait_for_lock(both: Small, process: subprocess.Popen[str]) -> None:
+def wait_for_lock(both: Small, process: Forked) -> None:
     """Return once the command waits for a lock."""
     while tables.query(both.target, WAITING) == [(0,)]:
         assert process.poll() is None, process.communicate()

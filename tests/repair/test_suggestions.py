@@ -161,6 +161,7 @@ def test_what_is_young_waits(tmp_path: Path) -> None:
     assert settled is None, "no command writes Spark's tables"
 
 
+@pytest.mark.slow
 def test_the_rate_is_measured_by_earlier_patches(tmp_path: Path) -> None:
     pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id < 300")
     first = suggestions_of(pair.run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -18,6 +19,20 @@ from tests.store import databases, service
 Make = Callable[[], str]
 
 
+ON_BOTH = ("test_queue", "test_slots", "test_leases", "test_processes", "test_migrations", "test_faults", "test_segment_register")
+"""Modules of what processes do at once, and of how a database is made and fails, which each server does in its own way."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a quick run take each other test on SQLite and one of the servers, in turn: their statements are SQLAlchemy's."""
+    for item in items:
+        kind = item.callspec.params.get("make_url") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        if kind in SERVERS and item.path.stem not in ON_BOTH and kind != SERVERS[crc32(item.originalname.encode()) % len(SERVERS)]:
+            item.add_marker(pytest.mark.slow)
+
+
+SERVERS = ("mysql", "postgres")
 MARIADB = pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.slow])
 """Slow, because the store treats it like MySQL."""
 

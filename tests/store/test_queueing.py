@@ -42,6 +42,7 @@ def test_invalid_requests_are_rejected(configured: tuple[Path, Settings, Store])
         request_run(full, store, "a1")
 
 
+@pytest.mark.slow
 def test_workers_stop_their_own_run(
     configured: tuple[Path, Settings, Store], monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:

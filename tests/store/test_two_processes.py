@@ -82,6 +82,7 @@ def _note_owners(store: Store, owners: set[int]) -> bool:
     return bool(active)
 
 
+@pytest.mark.slow
 @on_all_stores
 def test_run_of_a_killed_process_is_resumed_once(configured: tuple[Path, Settings, Store], serve: Serve) -> None:
     _, settings, store = configured
@@ -119,6 +120,7 @@ def test_stopped_process_leaves_a_resumable_run_within_grace(configured: tuple[P
     second.end()
 
 
+@pytest.mark.slow
 @on_all_stores
 def test_two_schedulers_run_each_tick_once(configured: tuple[Path, Settings, Store], serve: Serve, request: pytest.FixtureRequest) -> None:
     """Simulates eleven days, two of them with clock changes, in seconds. They are in the future, so that no claim is pruned."""

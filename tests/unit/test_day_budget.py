@@ -111,6 +111,7 @@ def test_an_audits_day_is_its_own_and_is_whole_again_behind_midnight(tmp_path: P
     assert statements(run_audit(settings, "orders", store=store)) == 0, "and the day after is no second time whole"
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_on_another_day(
     tmp_path: Path, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:

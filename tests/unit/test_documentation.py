@@ -194,6 +194,7 @@ def test_readme_is_short() -> None:
     assert len((documents.ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
 
 
+@pytest.mark.slow
 def test_demonstration_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "-q"]) == 1

@@ -95,6 +95,7 @@ def _loaded(code: str, folder: Path = ROOT) -> list[str]:
     return [line.removeprefix("loaded").strip() for line in done.stdout.splitlines() if line.startswith("loaded")]
 
 
+@pytest.mark.quick_for("auditor", "auditor.store")
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: next(iter(chain)))
 def test_what_borders_load(chain: Mapping[str, str]) -> None:
     seen = _loaded("\n".join(f"import {module}; tell()" for module in chain))
@@ -104,6 +105,7 @@ def test_what_borders_load(chain: Mapping[str, str]) -> None:
     assert dict(zip(chain, seen, strict=False)) == dict(zip(chain, expected, strict=True))
 
 
+@pytest.mark.quick_for("run t --quiet", "ls", "--help")
 @pytest.mark.parametrize("command", RUNS)
 def test_what_a_command_loads(command: str, tmp_path: Path) -> None:
     for name in ("here", "there"):

@@ -86,7 +86,15 @@ CASES: dict[str, tuple[Plan, Callable[[random.Random], Iterable[tuple[str, ...]]
 }
 
 
-@pytest.mark.quick_for("one after the other", "numbers of 62 bits", "tenants", "days and numbers", "UUIDs by time", "UUIDs that count at their beginning", "texts")
+@pytest.mark.quick_for(
+    "one after the other",
+    "numbers of 62 bits",
+    "tenants",
+    "days and numbers",
+    "UUIDs by time",
+    "UUIDs that count at their beginning",
+    "texts",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_keys_spread_over_buckets_and_positions(name: str) -> None:
     """Chi-square of the rows of buckets stays within six standard deviations of random ones, and few keys share bucket and position."""

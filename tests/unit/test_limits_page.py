@@ -110,6 +110,7 @@ def parse(table: str) -> dict[str, list[str]]:
     return {name: [row[index] for row in rows] for index, name in enumerate(head)}
 
 
+@pytest.mark.slow
 def test_table_of_faults_and_methods_is_as_measured(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Without --slow, the default method alone."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)

@@ -206,7 +206,7 @@ def there_and_back(schema: TableSchema, form: MessageSettings, events: pa.Record
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_rows_of_every_type_come_back_as_they_were_in_every_form(kind: Kind, data: st.DataObject) -> None:
     columns = (ColumnSchema("id", "int", nullable=False), ColumnSchema("c", kind.type, nullable=True))
@@ -221,7 +221,7 @@ def test_rows_of_every_type_come_back_as_they_were_in_every_form(kind: Kind, dat
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_json_of_a_value_is_what_its_text_says(kind: Kind, data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.one_of(st.none(), kind.texts), min_size=1, max_size=8))

@@ -37,6 +37,7 @@ def fill_large(folder: Path, changed: Mapping[Side, str], rows: int = 20_000) ->
             connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT i AS id, {value} AS v FROM range({rows}) r(i)")
 
 
+@pytest.mark.slow
 def test_the_last_runs_of_the_store_decide(tmp_path: Path) -> None:
     configured, store = write_settings(tmp_path, partition={"size": 100}), open_store(f"sqlite:///{tmp_path}/store.db")
     decided: list[tuple[bool, Verdict]] = []

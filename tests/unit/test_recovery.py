@@ -66,6 +66,7 @@ def test_rolling_audit_recovers_once_the_part_that_differed_is_read_again(told: 
     assert told.titles[1:] == ["t: MATCH again"], "the fourth run reads the first partitions again"
 
 
+@pytest.mark.slow
 def test_rolling_audit_whose_settings_changed_recovers_after_all_is_read(told: Told) -> None:
     """Parts that were read under other settings are forgotten, and with them that they differed."""
     told.execute("target", "UPDATE t SET v = 'x' WHERE id = 9007")

@@ -163,6 +163,7 @@ def test_difference_blocks_the_verified_time(table: Table) -> None:
     assert _partition_ranges(repaired) == [(25, 50)] and repaired.verified_through
 
 
+@pytest.mark.slow
 @pytest.mark.duckdb
 def test_new_keys_do_not_starve_old_partitions(table: Table) -> None:
     ranges_read: list[tuple[int, int]] = []

@@ -131,6 +131,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Audit settings with which the tables match, and settings with which the first part differs."""
 
 
+@pytest.mark.slow
 def test_allowed_differences_verify_within_the_threshold_only(rolling: Settings, store: Store, tmp_path: Path) -> None:
     execute(tmp_path, "target", "UPDATE t SET v = 'x' WHERE id = 1500")
     lenient = with_audit(rolling, threshold={"rows": 1})
@@ -206,6 +207,7 @@ def test_verified_time_of_other_settings_is_not_reported(rolling: Settings, stor
     assert second.began and [entry.standing.verified_through for entry in load_day(store, strict, second.began.date()).entries] == [None]
 
 
+@pytest.mark.slow
 def test_what_was_verified_of_another_database_or_zone_does_not_count(rolling: Settings, store: Store, tmp_path: Path) -> None:
     """The target's connection moves to a copy that differs, or its times become those of a zone, under the same name."""
     execute(tmp_path, "target", f"ATTACH '{tmp_path}/moved.duckdb' AS moved; COPY FROM DATABASE target TO moved; DETACH moved")
@@ -226,6 +228,7 @@ def test_what_was_verified_of_another_database_or_zone_does_not_count(rolling: S
     assert verified_through(same, store) == last.verified_through, "options of a URL do not decide what is compared"
 
 
+@pytest.mark.slow
 def test_run_with_overrides_does_not_change_the_audits_standing(rolling: Settings, store: Store, tmp_path: Path) -> None:
     strict = lenient_and_strict(with_audit(rolling, rolling=None), tmp_path, "a smaller threshold")[1]
     allowed: dict[str, Any] = {"threshold": {"rows": 50}}

@@ -142,6 +142,7 @@ def test_slice_leaves_nothing_for_later_runs(table: Table, monkeypatch: pytest.M
     assert len(table.run().schema_changes) == len(partial.schema_changes)
 
 
+@pytest.mark.slow
 def test_slice_runs_do_not_count_for_the_ladder(table: Table) -> None:
     """Every second run of the whole table escalates; runs of a slice in between do not count."""
     table.repair()
@@ -150,6 +151,7 @@ def test_slice_runs_do_not_count_for_the_ladder(table: Table) -> None:
     assert [methods[at] for at in (0, 2, 5, 6)] == ["exact", "counts", "exact", "counts"]
 
 
+@pytest.mark.slow
 def test_rolling_audit_continues_after_a_slice(table: Table) -> None:
     rolling = {"rolling": {"per_run": "25%"}}
     first = table.run(**rolling)

@@ -41,6 +41,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Settings
     return config.load(tmp_path / "auditor.yaml")
 
 
+@pytest.mark.slow
 def test_all_stored_differences_are_read(settings: config.Settings, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "all", "--quiet", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)

@@ -169,6 +169,7 @@ def test_topics_into_two_targets_on_spark(configured: Path, topics: Topics) -> N
     store.close()
 
 
+@pytest.mark.slow
 def test_a_delete_whose_tombstone_comes_in_the_next_batch(topics: Topics, make_road: MakeRoad) -> None:
     topic = topics.make("shop.orders")
     road = make_road(f"topics: [{topic}]\nmax_messages: 1")
@@ -192,6 +193,7 @@ def test_a_changed_schema_of_messages_changes_the_target(topics: Topics, make_ro
     assert [(row[0], row[-1]) for row in road.rows("orders")] == [(1, None), (2, "new"), (3, None), (4, "newer")], road.notes()
 
 
+@pytest.mark.slow
 def test_columns_of_several_partitions_that_change_at_different_times(topics: Topics, make_road: MakeRoad) -> None:
     topic = topics.make("shop.orders", partitions=3)
     road = make_road(f"topics: [{topic}]")

@@ -103,6 +103,7 @@ def test_tables_are_always_at_one_moment_of_the_source(topics: Topics, feed: Fee
     assert sum(part.rows for part in parts.list_parts(road.store, PIPELINE, "shop.orders", 0)) == orders
 
 
+@pytest.mark.slow
 def test_a_column_that_the_source_added_and_dropped(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
     publisher, road = feed.publisher(), road_of(topics, make_road)
     feed.stage(batch(announce(ORDERS, 1), insert(ORDERS, 1, ["1", "a", None])))

@@ -91,6 +91,7 @@ def test_a_batch_that_is_planned_again_has_the_same_positions(topics: Topics, ma
     assert driver._stage_next() is not None and road.offset == end
 
 
+@pytest.mark.slow
 def test_there_is_no_rest_while_more_than_a_batch_waits(topics: Topics, make_road: MakeRoad) -> None:
     road = make_road(plain(topics, "shop.orders", id="bigint", item="int") + "\nmax_messages: 4")
     topic = topics.make("shop.orders")

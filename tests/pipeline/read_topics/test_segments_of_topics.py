@@ -296,6 +296,7 @@ def test_aborted_transactions_leave_the_same_gaps(
     assert "shop.orders partition 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_one_zone_of_another_cluster_is_refused(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     topic = topics.make("shop.orders", partitions=1, retention_ms="-1")
     zones = make_zones(segment="rows: 20, offsets: 10, age: 1h")

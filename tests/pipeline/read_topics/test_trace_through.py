@@ -283,6 +283,7 @@ def test_a_key_in_two_partitions_and_messages_that_were_removed(
         chain.close()
 
 
+@pytest.mark.slow
 def test_flat_messages_say_when_the_source_committed_their_changes(chain: Chain) -> None:
     """They have no place in the log, and no schema beside them."""
     chain.is_flat = True
