@@ -211,6 +211,10 @@ class SharedTableStatus(ApiModel):
     audits: dict[str, Status] = Field(description="The status of each of these audits, by its name.")
 
 
+Change: TypeAlias = Literal["new", "still", "recovered"]
+"""Whether what differs is new or was there before, or the audit has recovered with its last run."""
+
+
 class Audit(ApiModel):
     """An audit and its status. Each leg of an audit via a dump is an audit here."""
 
@@ -223,6 +227,14 @@ class Audit(ApiModel):
     paused: bool = Field(description="Whether the schedule skips the audit.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
+    since: dt.datetime | None = Field(
+        description="When the first of the runs started that ended in the last verdict, one after the other; null without a verdict, and for"
+        " a rolling audit."
+    )
+    change: Change | None = Field(
+        description="`new`: the last run was the first that did not match. `still`: earlier ones did not match either. `recovered`: the"
+        " last run was the first that matched again. Null for any other match."
+    )
     table: SharedTableStatus | None = Field(description="How the target's table stands, if other audits name columns of it; else null.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")

@@ -86,6 +86,23 @@ def hash_settings(definition: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
+REMEMBERED = 10_000
+"""Settings of stored runs of which the hash is remembered."""
+
+_stored_hashes: dict[int, tuple[Mapping[str, Any], str]] = {}
+"""Hashes of the settings of stored runs by the identity of the mapping, which the runs of one version share and nothing changes."""
+
+
+def hash_stored(definition: Mapping[str, Any]) -> str:
+    """Return `hash_settings` of a stored run's settings."""
+    known = _stored_hashes.get(id(definition))
+    if known is None or known[0] is not definition:
+        if len(_stored_hashes) >= REMEMBERED:
+            _stored_hashes.clear()
+        known = _stored_hashes[id(definition)] = definition, hash_settings(definition)
+    return known[1]
+
+
 _hashes: dict[str, tuple[Audit, Mapping[str, ConnectionSettings], str]] = {}
 """Cached hashes of audits by name, with the audit and the connections that each was computed for."""
 

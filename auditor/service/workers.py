@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections import throttle
 from auditor.durations import durations
-from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, StoreError, UnknownRun
+from auditor.errors import UNEXPECTED, AuditorError, ConfigError, QueueFull, RunLost, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
@@ -88,6 +88,25 @@ def request_run(
             detail = {"audit": leg, "overrides": others, "reason": reason}
             events.record_event(store, actor=requested_by, action="run requested", subject=enqueued[-1].run, detail=detail)
     return Enqueued(enqueued[-1].run, enqueued[-1].how, tuple(other.run for other in enqueued[:-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRuns:
+    """Runs that were requested of several audits: those that wait or run now, and the audits ``left`` for which the queue had no room."""
+
+    enqueued: tuple[Enqueued, ...]
+    left: tuple[str, ...]
+
+
+def request_runs(settings: Settings, store: Store, names: Sequence[str], *, reason: str = "", requested_by: str = "") -> RequestedRuns:
+    """Request a run of each audit in this order, until the queue is full. Raises UnknownAudit, ConfigError and StoreError."""
+    enqueued: list[Enqueued] = []
+    for place, name in enumerate(names):
+        try:
+            enqueued.append(request_run(settings, store, name, reason=reason, requested_by=requested_by))
+        except QueueFull:
+            return RequestedRuns(tuple(enqueued), tuple(names[place:]))
+    return RequestedRuns(tuple(enqueued), ())
 
 
 def request_ad_hoc(

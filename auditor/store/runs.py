@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -21,7 +21,10 @@ from auditor.store.schema import audit_versions, differences, queue, run_documen
 AD_HOC_PREFIX = "ad-hoc"
 
 _GIVEN = [some for count in (1, 2) for some in combinations(PERMISSIONS, count)]
-OWN_SETTINGS = type_coerce(runs.c.overrides, Text).in_([to_json({}), *(to_json(dict.fromkeys(some, True)) for some in _GIVEN)])
+OWN_OVERRIDES = (to_json({}), *(to_json(dict.fromkeys(some, True)) for some in _GIVEN))
+"""The stored overrides of a run that is its audit's own."""
+
+OWN_SETTINGS = type_coerce(runs.c.overrides, Text).in_(OWN_OVERRIDES)
 """The condition that a run is its audit's own, not a one-off run with other settings (`StoredRun.is_one_off`)."""
 
 
@@ -280,11 +283,49 @@ def list_latest_runs(store: Store, audit: str | None = None) -> dict[str, list[S
     and pending runs of any settings.
     """
     with store.reading() as connection:
-        latest = fetch_runs(connection, _LATEST) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
+        latest = _fetch_latest(connection) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
+    return _by_audit(latest)
+
+
+def list_latest_runs_before(store: Store, before: dt.datetime) -> dict[str, list[StoredRun]]:
+    """Return the same of the runs that started before a moment, as they are now."""
+    with store.reading() as connection:
+        return _by_audit(fetch_runs(connection, _LATEST_BEFORE, {"before": before}))
+
+
+def _by_audit(listed: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     by_audit: dict[str, list[StoredRun]] = {}
-    for run in latest:
+    for run in listed:
         by_audit.setdefault(run.audit, []).append(run)
     return by_audit
+
+
+STAMP = (runs.c.run, runs.c.state, runs.c.ended, runs.c.resumable, type_coerce(runs.c.reasons, Text))
+"""What of a run that has ended can still change: it may be resumed, and what it says of values may be scrubbed."""
+
+REMEMBERED = 10_000
+"""Runs that have ended, the latest of audits, that a process remembers."""
+
+_remembered: dict[str, tuple[tuple[Any, ...], StoredRun]] = {}
+"""The latest runs of all audits by id, each with its stamp: their rows are read again only where the stamp differs."""
+
+
+def _fetch_latest(connection: Connection) -> list[StoredRun]:
+    """Return the latest runs of all audits, newest first; those that ended, from memory where nothing of them has changed."""
+    stamps = [tuple(row) for row in connection.execute(_LATEST_STAMPS)]
+    known = {stamp[0]: kept[1] for stamp in stamps if (kept := _remembered.get(stamp[0])) and kept[0] == stamp}
+    wanted = [stamp[0] for stamp in stamps if stamp[0] not in known]
+    for first in range(0, len(wanted), BATCH):
+        some = select(runs).where(runs.c.run.in_(wanted[first : first + BATCH]))
+        known |= {run.run: run for run in fetch_runs(connection, some)}
+    if len(_remembered) + len(wanted) > REMEMBERED:
+        _remembered.clear()
+    _remembered.update({stamp[0]: (stamp, known[stamp[0]]) for stamp in stamps if stamp[2] is not None and stamp[0] in known})
+    return [known[stamp[0]] for stamp in stamps if stamp[0] in known]
+
+
+BATCH = 500
+"""Ids in one statement: SQLite takes a bounded number of parameters."""
 
 
 def get_active_runs(store: Store) -> dict[str, StoredRun]:
@@ -298,8 +339,12 @@ def get_active_runs(store: Store) -> dict[str, StoredRun]:
 ACTIVE_STATES = (State.PENDING, State.RUNNING)
 
 
-def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
+def _select_latest(
+    audit: ColumnElement[str] | None = None, *, before: ColumnElement[dt.datetime] | None = None, columns: Sequence[Any] = (runs,)
+) -> Select[Any]:
     """Return the statement for the newest ended and done runs with their audits' own settings, and all active runs, newest first.
+
+    With ``before`` it considers only those that started before that moment.
 
     It finds them by indexes, so its cost does not grow with the number of runs of an audit.
     """
@@ -310,11 +355,15 @@ def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
 
     def last(condition: ColumnElement[bool]) -> Select[Any]:
         numbers = select(runs.c.number).where(OWN_SETTINGS, condition, runs.c.audit == name.c.audit)
+        if before is not None:
+            numbers = numbers.where(runs.c.started < before)
         return select(numbers.order_by(runs.c.number.desc()).limit(1).scalar_subquery().label("number")).select_from(name)
 
     newest = last(runs.c.ended.is_not(None)), last(runs.c.state == State.DONE)
     numbers = union(*newest, *_select_active_numbers()).subquery()
-    statement = select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number.desc())
+    statement = select(*columns).select_from(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number.desc())
+    if before is not None:
+        statement = statement.where(runs.c.started < before)
     return statement if audit is None else statement.where(runs.c.audit == audit)
 
 
@@ -324,7 +373,8 @@ def _select_active_numbers() -> tuple[Select[Any], Select[Any]]:
     return select(runs.c.number).where(runs.c.running_audit >= ""), select(queue.c.run).where(queue.c.pending_audit >= "")
 
 
-_LATEST, _LATEST_OF_AUDIT = _select_latest(), _select_latest(bindparam("named"))
+_LATEST_OF_AUDIT, _LATEST_STAMPS = _select_latest(bindparam("named")), _select_latest(columns=STAMP)
+_LATEST_BEFORE = _select_latest(before=bindparam("before", type_=runs.c.started.type))
 """Built once: building them takes as long as running them."""
 
 

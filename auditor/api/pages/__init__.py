@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import AppState
 from auditor.api.errors import http_status
-from auditor.api.pages import _audit, _layout, _overview, _patch, _pipelines, _run, _segments, _tokens
+from auditor.api.pages import _audit, _day, _layout, _overview, _patch, _pipelines, _run, _segments, _tokens
 from auditor.api.pages._layout import render_page, url, visitor_or_none
 from auditor.config import Settings
 from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised, name_of
@@ -44,7 +44,7 @@ def create(settings: Settings, store: Store, processes: PipelineProcesses | None
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.state.app_state = AppState(settings, store, pipelines=processes)
     app.state.insecure = insecure
-    for module in (_tokens, _layout, _overview, _audit, _run, _patch, _pipelines, _segments):
+    for module in (_tokens, _layout, _overview, _day, _audit, _run, _patch, _pipelines, _segments):
         app.include_router(module.router)
     app.add_exception_handler(AuditorError, _handle_auditor_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)

@@ -22,6 +22,7 @@ GLOSSARY = {
     " than the audit's count.",
     "next": "When the schedule will request the next run.",
     "trend": "The scores of the last 30 days; each mark is a run.",
+    "days": "The worst verdict of each of the last 30 days. High: mismatch. Middle: unknown. Low: match. Empty: no run.",
     "partition": "A part of the table that is summarised as one, the same on both sides: a range of keys, or a bucket of their hashes.",
     "heat": "Every partition of the table, in order. Point at one, or use the arrow keys, to see its keys and its state.",
     "rolled": "Every partition of the table, in order, in its state when it was last read. Point at one, or use the arrow keys, to see"
