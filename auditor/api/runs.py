@@ -57,6 +57,7 @@ MOST_TRACED = 100
 JSON = "application/json"
 CSV = "text/csv"
 NDJSON = "application/x-ndjson"
+PARQUET = "application/vnd.apache.parquet"
 
 AuditFilter = Annotated[Text | None, Query(description="Only runs of this audit.", max_length=255)]
 StateFilter = Annotated[State | None, Query(description="Only runs in this state.")]
@@ -147,11 +148,12 @@ def file_response(lines: Iterator[str], media_type: str, name: str) -> Streaming
     return StreamingResponse(lines, headers=headers, media_type=media_type)
 
 
-FILE_RESPONSES = {200: {"content": {CSV: {"schema": {"type": "string"}}, NDJSON: {"schema": {"type": "string"}}}}}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+FILE_RESPONSES = {200: {"content": {CSV: {"schema": {"type": "string"}}, NDJSON: {"schema": {"type": "string"}}, PARQUET: BINARY}}}
 
 
 def with_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a route with CSV and NDJSON documented as responses."""
+    """Return the options of a route with CSV, NDJSON and Parquet documented as responses."""
     return {**options, "responses": options["responses"] | FILE_RESPONSES}
 
 
@@ -162,21 +164,33 @@ def list_differences(
     run: RunId,
     kind: Annotated[DifferenceKind | None, Query(description="Only differences of this kind.")] = None,
     state: Annotated[Settling | None, Query(description="Only differences in this state.")] = None,
+    column: Annotated[Text, Query(description="Only rows that differ in this column; those of which no column was read are left out.", max_length=255)] = "",
+    key: Annotated[
+        Text, Query(description="Only rows with this key, or with it in one of its columns, and ranges that have it.", max_length=1000)
+    ] = "",
+    order: Annotated[
+        stored_differences.Order, Query(description="`key`, `-key`: by key, ascending or descending. Default: as the run found them.")
+    ] = "number",
     cursor: Cursor = None,
     limit: Limit = DEFAULT_LIMIT,
     format: Annotated[
-        Literal["json", "csv", "ndjson"] | None, Query(description="`csv`, `ndjson`: all as a file. Default: by Accept.")
+        Literal["json", "csv", "ndjson", "parquet"] | None,
+        Query(description="`csv`, `ndjson`, `parquet`: all as a file. Default: by Accept."),
     ] = None,
 ) -> Any:
-    """Return the stored differences of a run: a page of them, or all as CSV or NDJSON."""
+    """Return the stored differences of a run, filtered and sorted: a page of them, or all as CSV, NDJSON or Parquet."""
     after = parse_cursor("differences", cursor, int) or 0
     identity = runs.get_run(app.store, run).run
-    selection = stored_differences.select(app.store, identity, kind, state)
+    selection = stored_differences.select(app.store, identity, kind, state, column=column, key=key, order=order)
     accept = request.headers.get("Accept", "")
     if format == "csv" or (format is None and CSV in accept):
         return file_response(stored_differences.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
     if format == "ndjson" or (format is None and NDJSON in accept):
         return file_response(stored_differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
+    if format == "parquet" or (format is None and PARQUET in accept):
+        headers = {"Content-Disposition": f'attachment; filename="differences-{identity[:12]}.parquet"', "Vary": "Accept"}
+        with slow_request():
+            return Response(stored_differences.as_parquet(app.store, selection), headers=headers, media_type=PARQUET)
     page = stored_differences.list_page(app.store, selection, after, limit + 1)
     return paginate("differences", page, limit, lambda difference: difference.number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -420,11 +421,22 @@ def _get_document(store: Store, run: str, kind: str) -> bytes | None:
 
 
 def list_differences(
-    store: Store, run: str, *, kind: str | None = None, state: str | None = None, after: int = 0, limit: int | None = 1000
+    store: Store,
+    run: str,
+    *,
+    kind: str | None = None,
+    state: str | None = None,
+    after: int = 0,
+    limit: int | None = 1000,
+    column: str = "",
+    key: str = "",
+    numbers: Sequence[int] | None = None,
 ) -> list[tuple[int, StoredDifference]]:
     """Return up to ``limit`` differences of a run, or all, with their numbers, which count from 1 in the order of `Outcome.differences`.
 
-    ``after`` is the number of the last one of the previous page. Raises UnknownRun.
+    ``after`` is the number of the last one of the previous page; with ``numbers`` they are of these alone, in ascending order. With
+    ``column`` or ``key`` most others are left out, but not all: the caller looks at what is left. Ranges are left in for a key. Raises
+    UnknownRun.
     """
     with store.reading() as connection:
         statement = select(differences).where(differences.c.run == get_run_number(connection, run), differences.c.number > after)
@@ -432,5 +444,36 @@ def list_differences(
             statement = statement.where(differences.c.kind == kind)
         if state is not None:
             statement = statement.where(differences.c.state == state)
+        if numbers is not None:
+            statement = statement.where(differences.c.number.in_(numbers))
+        if column:
+            statement = statement.where(_has_text(column))
+        if key:
+            statement = statement.where(or_(_has_text(key), ~_DETAIL.contains('"range": null')))
         rows = connection.execute(statement.order_by(differences.c.number).limit(limit)).all()
     return [(row.number, StoredDifference(kind=row.kind, state=row.state, **row.detail)) for row in rows]
+
+
+_DETAIL = type_coerce(differences.c.detail, Text)
+
+
+def _has_text(text: str) -> ColumnElement[bool]:
+    """Return the condition that a text is one of those in a difference's JSON, in either of the spellings of `schema.to_json`."""
+    spellings = {json.dumps(text, ensure_ascii=False), json.dumps(text)}
+    return or_(*(_DETAIL.contains(spelling, autoescape=True, escape="!") for spelling in spellings))
+
+
+KEY_FIRST = '{"key": '
+"""How the details of a difference begin: its key is read without the rest, which is most of it."""
+
+
+def list_keys(store: Store, run: str) -> list[tuple[int, tuple[str | None, ...]]]:
+    """Return the number and the texts of the key of each difference of a run, by number; of a range its first key. Raises UnknownRun."""
+    decode = json.JSONDecoder().raw_decode
+    found: list[tuple[int, tuple[str | None, ...]]] = []
+    with store.reading() as connection:
+        of_run = differences.c.run == get_run_number(connection, run)
+        for number, detail in connection.execute(select(differences.c.number, _DETAIL).where(of_run).order_by(differences.c.number)):
+            key = decode(detail, len(KEY_FIRST))[0] if detail.startswith(KEY_FIRST) else json.loads(detail).get("key")
+            found.append((number, tuple(key.values()) if key is not None else ((json.loads(detail).get("range") or {}).get("first"),)))
+    return found
