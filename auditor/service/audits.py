@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
+from auditor.api_models.incident import Incident
 from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
@@ -19,7 +20,7 @@ from auditor.history.table_standing import TableStanding, combine, find_shared
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
-from auditor.store import audit_state, events, queue, runs
+from auditor.store import audit_state, events, incidents, queue, runs
 from auditor.store import audit_state as stored_definitions
 from dialects import Place
 
@@ -62,6 +63,14 @@ class Overview:
     defined: bool
     table: TableStanding | None
     """How the target's table stands, if other audits name columns of it, too."""
+    incident: Incident | None
+    """The open incident, with who acknowledged it."""
+
+    @property
+    def needs_attention(self) -> bool:
+        """Return whether a person should look: the audit needs attention, and nobody muted its incident."""
+        is_muted = self.incident is not None and self.incident.state == "muted"
+        return self.standing.has_failed or (self.standing.needs_attention and not is_muted)
 
 
 def overview(settings: Settings, store: Store, only: str | None = None, *, trends: bool = True) -> list[Overview]:
@@ -82,6 +91,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
             store, {**selected, **sharing}, settings.connections, now, states, None if sharing else only
         )
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
+        opened = incidents.list_open(store)
     overviews = []
     for name, audit in selected.items():
         due = cron.next_times(audit.schedule, now, 1, name) if audit.schedule and name not in paused else []
@@ -98,6 +108,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 trend=scores.get(name, ()),
                 defined=name not in settings.audits and name in merged.audits,
                 table=combine(audit, shared.get(name, ()), standings),
+                incident=opened.get(name),
             )
         )
     return overviews

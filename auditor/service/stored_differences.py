@@ -46,11 +46,11 @@ def list_page(store: Store, selection: Selection, after: int, limit: int) -> lis
     """Return up to ``limit`` differences whose number is greater than ``after``, ascending."""
     after = max(0, min(after, MAX_NUMBER))
     stored = runs.list_differences(store, selection.report.run, kind=selection.kind, state=selection.state, after=after, limit=limit)
-    masked = _mask(selection.report, [difference for _, difference in stored])
+    masked = mask(selection.report, [difference for _, difference in stored])
     return [as_difference(number, difference) for (number, _), difference in zip(stored, masked, strict=True)]
 
 
-def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
+def mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
     """Return these differences in their order, without the values of masked columns."""
     differences: list[model.Difference | RangeDifference] = [
         records.range_difference(difference) if difference.range is not None else records.row_difference(difference)
