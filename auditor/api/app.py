@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, errors, health, middleware, repairs, reports, routing, runs
+from auditor.api import audits, errors, health, incidents, middleware, repairs, reports, routing, runs
 from auditor.api import pipelines as pipeline_routes
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
@@ -34,6 +34,7 @@ ROUTERS = (
     health.routes,
     audits.routes,
     runs.routes,
+    incidents.routes,
     repairs.repair_routes,
     repairs.patch_routes,
     reports.routes,

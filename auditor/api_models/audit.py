@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 from pydantic import Field, JsonValue
 
 from auditor.api_models import ApiModel
+from auditor.api_models.incident import Incident
 from auditor.api_models.run import VERIFIED, WITHIN, Run
 from auditor.model import Leveling, Side, State, Status, Verdict
 
@@ -239,6 +240,7 @@ class Audit(ApiModel):
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
     active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")
+    incident: Incident | None = Field(description="The open incident, with who acknowledged it; null while the audit has none.")
 
 
 class AuditDetails(Audit):

@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit_commands(command)
     _add_run_commands(command)
     _add_wait_command(command)
+    _add_incident_commands(command)
     _add_patch_command(command)
     _add_trace_command(command)
     _add_bisect_command(command)
@@ -275,6 +276,27 @@ def _add_run_commands(command: AddCommand) -> None:
 
     prune = _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
     _add_format_option(prune, "text", "json")
+
+
+def _add_incident_commands(command: AddCommand) -> None:
+    listing = _with_server(_with_config(command("incidents", _lazy("_incidents", "incidents"), "List incidents, newest first")))
+    listing.add_argument("audit", nargs="?", metavar="AUDIT", help="list only the incidents of this audit")
+    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="list at most N (default: %(default)s)")
+    _add_format_option(listing, "text", "json")
+
+    summary = "Say that you know of an audit's open incident"
+    more = (
+        "Who, why and until when is stored. Nobody is notified again of what is known; with --mute, of nothing that the incident has."
+        " It ends with the incident."
+    )
+    known = _with_server(_with_config(command("acknowledge", _lazy("_incidents", "acknowledge"), summary, more)))
+    known.add_argument("audit", metavar="AUDIT", help="audit whose incident is acknowledged")
+    known.add_argument("--why", default="", metavar="REASON", help="the reason, for others to read")
+    known.add_argument("--mute", action="store_true", help="notify nobody about the incident")
+    known.add_argument("--until", type=_moment, metavar="TIME", help="when it ends (ISO 8601; without a zone UTC)")
+    known.add_argument("--known", action="store_true", help="let it end, too, with the first run that finds a new differing row")
+    known.add_argument("--withdraw", action="store_true", help="withdraw it, so that all are notified again")
+    _add_format_option(known, "text", "json")
 
 
 def _add_wait_command(command: AddCommand) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
+from auditor.api_models.incident import Incident
 from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
@@ -20,7 +21,7 @@ from auditor.model import Verdict
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
-from auditor.store import audit_state, events, queue, runs, streaks
+from auditor.store import audit_state, events, incidents, queue, runs, streaks
 from auditor.store import audit_state as stored_definitions
 from auditor.store.streaks import Streak
 from dialects import Place
@@ -64,6 +65,8 @@ class Overview:
     defined: bool
     table: TableStanding | None
     """How the target's table stands, if other audits name columns of it, too."""
+    incident: Incident | None
+    """The open incident, with who acknowledged it."""
     streak: Streak | None
     """Since when the audit has its last verdict, and what came before; None without a verdict, and for a rolling audit."""
     group: str
@@ -80,6 +83,12 @@ class Overview:
         if verdict is Verdict.MATCH:
             return "recovered" if streak.before not in (None, Verdict.MATCH) and streak.runs_one else None
         return "new" if streak.runs_one else "still"
+
+    @property
+    def needs_attention(self) -> bool:
+        """Return whether a person should look: the audit needs attention, and nobody muted its incident."""
+        is_muted = self.incident is not None and self.incident.state == "muted"
+        return self.standing.has_failed or (self.standing.needs_attention and not is_muted)
 
 
 def overview(settings: Settings, store: Store, only: str | None = None, *, trends: bool = True) -> list[Overview]:
@@ -101,6 +110,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
         )
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
         found_streaks = find_streaks(store, {name: standings[name] for name in selected})
+        opened = incidents.list_open(store)
     overviews = []
     for name, audit in selected.items():
         due = cron.next_times(audit.schedule, now, 1, name) if audit.schedule and name not in paused else []
@@ -119,6 +129,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 table=combine(audit, shared.get(name, ()), standings),
                 streak=found_streaks.get(name),
                 group=group_of(settings, name),
+                incident=opened.get(name),
             )
         )
     return overviews
@@ -143,6 +154,7 @@ def overview_of_day(settings: Settings, store: Store, day: dt.date) -> list[Over
                 paused, segments = audit_state.is_paused(states, name), settings.segments.get(name)
                 standings[name] = audit_status.derive_standing(kept.get(name, []), at, segments, paused=paused)
         found_streaks = find_streaks(store, standings)
+        opened = incidents.list_open(store)
     shared = find_shared(known)
     overviews = []
     for name, standing in standings.items():
@@ -162,6 +174,7 @@ def overview_of_day(settings: Settings, store: Store, day: dt.date) -> list[Over
                 table=combine(audit, shared.get(name, ()), standings) if audit else None,
                 streak=found_streaks.get(name),
                 group=group_of(settings, name),
+                incident=None if is_past else opened.get(name),
                 configured=audit is not None or name in settings.segments,
             )
         )

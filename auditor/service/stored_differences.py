@@ -123,7 +123,7 @@ def _scan(store: Store, selection: Selection, after: int, batch: int) -> Iterato
 
 def _present(selection: Selection, listed: Sequence[tuple[int, StoredDifference]]) -> Iterator[Difference]:
     """Yield those of the stored differences that are selected, without masked values."""
-    masked = _mask(selection.report, [difference for _, difference in listed])
+    masked = mask(selection.report, [difference for _, difference in listed])
     for (number, _), difference in zip(listed, masked, strict=True):
         shown = as_difference(number, difference)
         if selection.selects(shown):
@@ -147,7 +147,7 @@ def _order(store: Store, selection: Selection) -> array[int]:
     return _order_of(store, selection.report.run, numeric, selection.order == "-key")
 
 
-def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
+def mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
     """Return these differences in their order, without the values of masked columns."""
     differences: list[model.Difference | RangeDifference] = [
         records.range_difference(difference) if difference.range is not None else records.row_difference(difference)

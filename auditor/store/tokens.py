@@ -53,7 +53,7 @@ GRANTED_BY: Mapping[str, frozenset[str]] = {
 
 DESCRIPTIONS: Mapping[Scope, str] = {
     "read": "read everything",
-    "run": "also request, cancel and resume runs",
+    "run": "also request, cancel and resume runs, and acknowledge incidents",
     "define": "what `run` may; also define audits of configured connections or run them once, pause audits, manage tokens below it",
     "pipeline": "what `run` may; also pause, unpause and start pipelines, let them send existing rows, and let them skip events",
     "repair": "what `run` may; also propose patches, and record repairs that were made elsewhere",
