@@ -68,7 +68,9 @@ def make(directory: Path, settings: Settings) -> None:
     for name in ("shop", "warehouse"):
         with duckdb.connect(f"{directory}/{name}.duckdb") as database:
             database.execute("CREATE TABLE orders AS SELECT i AS id, 'name ' || i AS name, i % 7 AS status FROM range(20000) t(i)")
-            database.execute(f"CREATE TABLE wide AS SELECT i AS id, 'name ' || i AS name, i % 7 AS status FROM range({2 * DIFFERENCES}) t(i)")
+            database.execute(
+                f"CREATE TABLE wide AS SELECT i AS id, 'name ' || i AS name, i % 7 AS status FROM range({2 * DIFFERENCES}) t(i)"
+            )
     store, (even, damaged) = open_store(settings.store.url), list(settings.audits)[:2]  # type: ignore[union-attr]
     service.run_audit(settings, even, store=store)
     with duckdb.connect(f"{directory}/warehouse.duckdb") as database:
@@ -141,7 +143,10 @@ def main() -> None:
     print(f"{len(settings.audits):,} audits, {total[0]:,} runs, {total[1]:,} differences")
     for page, path in pages(wide).items():
         cost = measure(client, page, path)
-        print(f"{cost.page:38} {cost.seconds * 1000:8.1f} ms {cost.size / 1000:9.1f} kB {cost.compressed / 1000:8.1f} kB compressed", flush=True)
+        print(
+            f"{cost.page:38} {cost.seconds * 1000:8.1f} ms {cost.size / 1000:9.1f} kB {cost.compressed / 1000:8.1f} kB compressed",
+            flush=True,
+        )
 
 
 def pages(run: str) -> dict[str, str]:

@@ -164,7 +164,9 @@ def list_differences(
     run: RunId,
     kind: Annotated[DifferenceKind | None, Query(description="Only differences of this kind.")] = None,
     state: Annotated[Settling | None, Query(description="Only differences in this state.")] = None,
-    column: Annotated[Text, Query(description="Only rows that differ in this column; those of which no column was read are left out.", max_length=255)] = "",
+    column: Annotated[
+        Text, Query(description="Only rows that differ in this column; those of which no column was read are left out.", max_length=255)
+    ] = "",
     key: Annotated[
         Text, Query(description="Only rows with this key, or with it in one of its columns, and ranges that have it.", max_length=1000)
     ] = "",

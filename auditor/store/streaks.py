@@ -76,9 +76,7 @@ def _select_streaks() -> Select[Any]:
     firsts = select(ends, first.label("first")).subquery("firsts")
     return select(
         firsts.c.run, firsts.c.number, firsts.c.first, started.c.started.label("since"), previous.c.verdict.label("before")
-    ).select_from(
-        firsts.join(started, started.c.number == firsts.c.first).outerjoin(previous, previous.c.number == firsts.c.before)
-    )
+    ).select_from(firsts.join(started, started.c.number == firsts.c.first).outerjoin(previous, previous.c.number == firsts.c.before))
 
 
 def _is_own(table: FromClause) -> tuple[ColumnElement[bool], ...]:
@@ -118,5 +116,8 @@ def _select_days(database: str) -> Select[Any]:
     day = func.date(started)
     since = runs.c.started >= bindparam("since", type_=runs.c.started.type)
     named = runs.c.audit.in_(bindparam("names", expanding=True))
-    return select(runs.c.audit, day.label("day"), runs.c.verdict).where(named, since, *_is_own(runs)).group_by(runs.c.audit, day, runs.c.verdict)
-
+    return (
+        select(runs.c.audit, day.label("day"), runs.c.verdict)
+        .where(named, since, *_is_own(runs))
+        .group_by(runs.c.audit, day, runs.c.verdict)
+    )

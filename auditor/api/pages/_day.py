@@ -41,7 +41,7 @@ def day_page(request: Request, app: App, visitor: Reader, view: AskedView, date:
         earlier=wanted - dt.timedelta(days=1) if wanted > FIRST_DAY else None,
         later=later if later <= today else None,
         combined={name: definitions.combined(settings, app.store, name) for name in via},
-        attention=sum(audit.configured and audit.standing.needs_attention for audit in listed),
+        attention=sum(audit.configured and audit.needs_attention for audit in listed),
         **table_values(app, replace(view, date=wanted.isoformat()), listed, wanted),
     )
 

@@ -36,6 +36,8 @@ TAGS: Mapping[str, Callable[[Overview], bool]] = {
     "recovered": lambda audit: audit.change == "recovered",
     "running": lambda audit: audit.standing.active is not None,
     "last run failed": lambda audit: audit.standing.has_failed,
+    "acknowledged": lambda audit: audit.incident is not None and audit.incident.state == "acknowledged",
+    "muted": lambda audit: audit.incident is not None and audit.incident.state == "muted",
     "paused": lambda audit: audit.paused,
 }
 """What an audit can be besides its status, by the name of the filter."""
@@ -110,7 +112,7 @@ class View:
 
     def order(self, listed: Sequence[Overview]) -> list[Overview]:
         """Return audits in the order of the view, by default the most urgent first; those without a value come last."""
-        by_urgency = sorted(listed, key=lambda audit: (STATUSES.index(audit.standing.status), audit.name))
+        by_urgency = sorted(listed, key=lambda audit: (not audit.needs_attention, STATUSES.index(audit.standing.status), audit.name))
         key = SORTS.get(self.sort)
         if key is None:
             return by_urgency
@@ -229,10 +231,10 @@ def fold(listed: Sequence[Overview]) -> tuple[list[Overview], list[Folded]]:
     """Return the audits that stand alone or need attention, and a row for what is left of each group."""
     groups: dict[str, list[Overview]] = {}
     for audit in listed:
-        if audit.group and not audit.standing.needs_attention:
+        if audit.group and not audit.needs_attention:
             groups.setdefault(audit.group, []).append(audit)
     folded = {group: some for group, some in groups.items() if len(some) > 1}
-    alone = [audit for audit in listed if audit.group not in folded or audit.standing.needs_attention]
+    alone = [audit for audit in listed if audit.group not in folded or audit.needs_attention]
     return alone, [Folded(group, count_statuses(some)) for group, some in folded.items()]
 
 
