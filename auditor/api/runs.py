@@ -24,6 +24,7 @@ from auditor.api.routing import (
     Cursor,
     IdempotencyKey,
     Limit,
+    Moment,
     Paginated,
     RunId,
     Text,
@@ -43,7 +44,7 @@ from auditor.durations import durations
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.masking import partition_label
-from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
+from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State, Verdict
 from auditor.service import evidence, stored_differences, stored_runs, workers
 from auditor.service.trace import Asked, trace
 from auditor.store import events, runs
@@ -65,10 +66,20 @@ StateFilter = Annotated[State | None, Query(description="Only runs in this state
 
 @routes.get("/runs", response_model=Paginated[Run], **route_options("read", 404))
 def list_runs(
-    app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
+    app: App,
+    audit: AuditFilter = None,
+    state: StateFilter = None,
+    verdict: Annotated[Verdict | None, Query(description="Only runs that are done and ended in this verdict.")] = None,
+    since: Annotated[Moment | None, Query(description="Only runs that started then or later.", examples=["2026-03-01T00:00:00Z"])] = None,
+    until: Annotated[Moment | None, Query(description="Only runs that started earlier.", examples=["2026-03-02T00:00:00Z"])] = None,
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
 ) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    listed = records.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    before = parse_cursor("runs", cursor, str)
+    listed = records.list_runs(
+        app.store, audit=audit, state=state, verdict=verdict, since=since, until=until, limit=limit + 1, before=before
+    )
     return paginate("runs", listed, limit, lambda stored: stored.run)
 
 
@@ -235,9 +246,16 @@ def resume_run(request: Request, response: Response, app: App, run: RunId) -> Ru
 
 
 @routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))
-def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Event]:
+def list_events(
+    app: App,
+    actor: Annotated[Text | None, Query(description="Only what this token, user or address did.", max_length=255)] = None,
+    subject: Annotated[Text | None, Query(description="Only what was done to this audit, run or token.", max_length=255)] = None,
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[Event]:
     """Return the log of requests that changed something, newest first."""
-    listed = events.list_events(app.store, limit=limit + 1, before=parse_cursor("events", cursor, int))
+    before = parse_cursor("events", cursor, int)
+    listed = events.list_events(app.store, limit=limit + 1, before=before, actor=actor, subject=subject)
     return paginate("events", [_event(event) for event in listed], limit, lambda event: event.number)
 
 

@@ -229,8 +229,8 @@ class Audit(ApiModel):
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
     since: dt.datetime | None = Field(
-        description="When the first of the runs started that ended in the last verdict, one after the other; null without a verdict, and for"
-        " a rolling audit."
+        description="When the first of the runs started that ended in the last verdict, one after the other; null without a verdict, and"
+        " for a rolling audit."
     )
     change: Change | None = Field(
         description="`new`: the last run was the first that did not match. `still`: earlier ones did not match either. `recovered`: the"
@@ -264,6 +264,17 @@ class Verification(ApiModel):
     within_threshold_through: dt.datetime | None = Field(description=WITHIN)
     run: str | None = Field(description="The run of the last verdict.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
+
+
+class ScheduledAudit(ApiModel):
+    """When an audit, of tables or of segments, is due."""
+
+    audit: str
+    cron: str = Field(examples=["30 6 * * *"])
+    timezone: str = Field(examples=["UTC"])
+    jitter: float = Field(description="Seconds within which the audit is late by an amount of its own.")
+    paused: bool = Field(description="Whether the schedule skips the audit.")
+    next: tuple[dt.datetime, ...] = Field(description="The next times at which it is due; fewer than asked for if the schedule ends.")
 
 
 class PauseState(ApiModel):

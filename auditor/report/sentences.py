@@ -132,7 +132,7 @@ def _columns_told(differences: Differences) -> str:
     more = f" and {len(names) - COLUMNS_TOLD:,} more columns" if len(names) > COLUMNS_TOLD + 1 else ""
     told = ", ".join(names) if len(names) == COLUMNS_TOLD + 1 else told
     seen = f"; {differences.compared:,} of them compared by column" if differences.compared < differences.changed else ""
-    return formatting.sentence(f" ({told}{more}{seen})")
+    return f" ({formatting.sentence(told)}{more}{seen})"
 
 
 def _outcome(report: Report) -> Iterator[str]:

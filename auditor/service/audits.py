@@ -188,7 +188,7 @@ def _recent(kept: Mapping[str, Sequence[runs.StoredRun]], at: dt.datetime) -> di
 
 
 def find_streaks(store: Store, standings: Mapping[str, Standing]) -> dict[str, Streak]:
-    """Return the streak of each audit that has a verdict; of a rolling audit the run says less than its whole table, so that it has none."""
+    """Return the streak of each audit that has a verdict. A rolling audit has none: its last run says less than its whole table."""
     newest = {name: standing.run for name, standing in standings.items() if standing.run and "rolling" not in standing.run.definition}
     return streaks.find_streaks(store, newest)
 

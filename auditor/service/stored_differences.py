@@ -40,7 +40,8 @@ Order = Literal["number", "key", "-key"]
 class Selection:
     """A run's differences, optionally of one kind and state, in one ``column``, or of one ``key``, in an order.
 
-    Rows of which no column was read, as they were too many, are in no column. The report's plan says which columns are masked. A key that is masked is found by what is shown of it alone.
+    Rows of which no column was read, as they were too many, are in no column. The report's plan says which columns are masked; a key
+    that is masked is found by what is shown of it alone.
     """
 
     report: Report

@@ -199,6 +199,10 @@ def get_run(store: Store, run: str) -> StoredRun:
         return fetch_runs(connection, select(runs).where(runs.c.run == ids[0]))[0]
 
 
+ACTIVE = "active"
+"""In place of a state: runs that wait or run."""
+
+
 def list_runs(
     store: Store,
     *,
@@ -207,15 +211,25 @@ def list_runs(
     limit: int = 50,
     before: str | None = None,
     own_only: bool = False,
+    verdict: str | None = None,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
 ) -> list[StoredRun]:
     """Return up to ``limit`` runs, newest first.
 
     ``before`` is the id of the last run of the previous page; raises UnknownRun if it does not exist. ``own_only`` leaves out
-    one-off runs, which have other settings than their audit.
+    one-off runs, which have other settings than their audit. ``state`` may be ACTIVE, of those that wait or run. With ``verdict`` they
+    are done; ``since`` and ``until``, which is not included, are about when they started.
     """
     with store.reading() as connection:
         below = get_run_number(connection, before) if before else None
-        values = {"audit": audit, "state": state, "below": below}
+        if state == ACTIVE:
+            numbers = union(*_select_active_numbers()).subquery()
+            conditions = [runs.c.audit == audit] if audit is not None else []
+            statement = select(runs).join(numbers, numbers.c.number == runs.c.number).where(*conditions)
+            return fetch_runs(connection, statement.order_by(runs.c.number.desc()).limit(limit))
+        values = {"audit": audit, "state": State.DONE if verdict else state, "below": below, "verdict": verdict, "since": since}
+        values["before"] = until
         known = {name: value for name, value in values.items() if value is not None}
         return fetch_runs(connection, select_runs(tuple(known), own_only).limit(limit), known)
 
@@ -228,6 +242,8 @@ def select_runs(by: tuple[str, ...], own_only: bool) -> Select[Any]:
         "state": runs.c.state == bindparam("state"),
         "below": runs.c.number < bindparam("below"),
         "before": runs.c.started < bindparam("before"),
+        "since": runs.c.started >= bindparam("since"),
+        "verdict": runs.c.verdict == bindparam("verdict"),
     }
     statement = select(runs).where(*(conditions[name] for name in by)).order_by(runs.c.number.desc())
     return statement.where(OWN_SETTINGS) if own_only else statement

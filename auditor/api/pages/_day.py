@@ -36,6 +36,7 @@ def day_page(request: Request, app: App, visitor: Reader, view: AskedView, date:
         request,
         "day.html",
         visitor=visitor,
+        revalidated=True,
         date=wanted,
         today=today,
         earlier=wanted - dt.timedelta(days=1) if wanted > FIRST_DAY else None,

@@ -196,7 +196,7 @@ def overview_page(request: Request, app: App, visitor: Reader, view: AskedView) 
     """Show the audits of a view, a page of them."""
     every = audits.overview(app.configured, app.store, trends=False)
     values = table_values(app, view, every, now().date())
-    return render_page(request, "overview.html", visitor=visitor, room=app.configured.service.queue, **values)
+    return render_page(request, "overview.html", visitor=visitor, revalidated=True, room=app.configured.service.queue, **values)
 
 
 def table_values(app: AppState, view: View, every: Sequence[Overview], last: dt.date) -> dict[str, Any]:
