@@ -27,9 +27,10 @@ from urllib.parse import urlencode
 
 from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
-from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, ScheduledAudit, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.api_models.connection import ConnectionCheck, ConnectionSummary
 from auditor.api_models.cost import CostKey, Costs
 from auditor.api_models.incident import Covered, DifferenceChanges, Incident
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable, TableEvent
@@ -116,6 +117,18 @@ class Client:
     def incidents(self, audit: str | None = None) -> Iterator[Incident]:
         """Yield the incidents, of all audits or of one, open and closed, newest first."""
         yield from self._service.models(Incident, "/incidents", {"audit": audit} if audit else {})
+
+    def schedules(self, times: int = 1) -> Iterator[ScheduledAudit]:
+        """Yield when each scheduled audit is due, with the next ``times`` (at most 20), in the order of their names."""
+        yield from self._service.models(ScheduledAudit, "/schedules", {"times": times})
+
+    def connections(self) -> Iterator[ConnectionSummary]:
+        """Yield the connections of the service and their limits, without where they lead."""
+        yield from self._service.models(ConnectionSummary, "/connections", {})
+
+    def check_connection(self, name: str) -> ConnectionCheck:
+        """Let the service connect to a database, and return whether it answers. Raises ConfigError for an unknown connection."""
+        return self._service.model(ConnectionCheck, "POST", f"/connections/{quoted(name)}/check")
 
     def acknowledge(
         self, audit: str, *, why: str, muted: bool = False, until: dt.datetime | None = None, differences: Covered = "all"

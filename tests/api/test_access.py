@@ -37,6 +37,9 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/audits/{name}/sql"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/bisection"): ("read", 200),
     ("GET", "/api/v1/costs"): ("read", 200),
+    ("GET", "/api/v1/schedules"): ("read", 200),
+    ("GET", "/api/v1/connections"): ("read", 200),
+    ("POST", "/api/v1/connections/{connection}/check"): ("run", 200),
     ("GET", "/api/v1/audits/{name}/verification"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/runs"): ("read", 200),
     ("POST", "/api/v1/audits/{name}/runs"): ("run", 202),
@@ -120,7 +123,8 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
     name = "adhoc" if method in ("PUT", "DELETE") and not path.endswith("/acknowledgement") else "orders"
     made = {"repair": record_repair(own) if "{repair}" in path else "", "patch": propose_patch(own) if "{patch}" in path else ""}
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", pipeline="shop", audit="zones", bootstrap="abcd1234", **made)
+    ids = {"run": own.runs["orders"], "bootstrap": "abcd1234", "connection": "shop", **made}
+    place = path.format(name=name, day="2026-01-01", pipeline="shop", audit="zones", **ids)
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)
@@ -171,6 +175,11 @@ def test_route_requires_its_scope(own: Service, method: str, path: str) -> None:
 FORMS: dict[str, Scope] = {
     "/logout": "read",
     "/compare": "read",
+    "/run": "run",
+    "/connections/{name:path}/check": "run",
+    "/audits/{name:path}/acknowledge": "run",
+    "/audits/{name:path}/withdraw": "run",
+    "/runs/{run}/again": "run",
     "/audits/{name:path}/run": "run",
     "/audits/{name:path}/pause": "define",
     "/audits/{name:path}/unpause": "define",
