@@ -153,10 +153,18 @@ def pages(run: str) -> dict[str, str]:
     """Return the paths of the measured pages, by what they are; ``run`` is the one with the differences."""
     return {
         "overview": "/",
+        "overview, sorted by rows that differ": "/?sort=rows&down=1",
         "day": "/day",
         "run": f"/runs/{run}",
+        "run, rows of a column": f"/runs/{run}?column=status",
+        "run, a row by its key": f"/runs/{run}?key=777",
+        "run, rows by key": f"/runs/{run}?order=-key",
         "audit": "/audits/wide",
+        "runs": "/runs",
+        "runs, by verdict": "/runs?verdict=mismatch",
+        "schedules": "/schedules",
         "list of audits (API)": "/api/v1/audits",
+        "differences (API)": f"/api/v1/runs/{run}/differences",
     }
 
 

@@ -54,6 +54,10 @@ MIN_STALE_AGE = 86400.0
 """Seconds below which a verdict of an audit without a schedule is never stale."""
 
 
+NO_THRESHOLD = Threshold()
+"""That of audits whose settings have none."""
+
+
 class Scheduled(Protocol):
     """An audit of tables or of segments."""
 
@@ -166,7 +170,7 @@ def derive_standing(
         last=last,
         last_run=_describe_last(last) if last and last is not run else "",
         active=active,
-        threshold=Threshold.model_validate(run.definition.get("threshold", {})),
+        threshold=Threshold.model_validate(written) if (written := run.definition.get("threshold")) is not None else NO_THRESHOLD,
         verified_through=verified_through,
         within_threshold_through=within_through,
     )

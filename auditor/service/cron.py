@@ -31,6 +31,8 @@ NEXT_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
 
 def jitter_offset(schedule: Schedule, name: str) -> dt.timedelta:
     """Return the delay between a tick and the moment an audit is due: constant for a name, in [0, jitter) seconds."""
+    if not schedule.jitter:
+        return dt.timedelta()
     share = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
     return dt.timedelta(seconds=int(share * schedule.jitter))
 
