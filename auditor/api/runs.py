@@ -67,7 +67,9 @@ def list_runs(
     app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
 ) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    listed = records.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    listed = records.list_runs(
+        app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str), among=app.visible
+    )
     return paginate("runs", listed, limit, lambda stored: stored.run)
 
 

@@ -115,9 +115,9 @@ def notify_channels(configured: Settings, store: Store | None, report: Report) -
     """Notify the configured channels and OpenLineage of a finished run; failures are printed to standard error."""
     if store is None or not (configured.notify.channels or configured.notify.openlineage):
         return
-    from auditor.service.notify import notify_run
+    from auditor.service.notify import notify_of_run
 
-    for failure in notify_run(configured.notify, store, report, evidence=configured.evidence, audits=configured.audits):
+    for failure in notify_of_run(configured, store, report):
         print(f"auditor: {failure}", file=sys.stderr)
 
 

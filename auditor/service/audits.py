@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
 from auditor.api_models.incident import Incident
-from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
+from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
@@ -185,6 +185,8 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
             continue
         if name not in settings.audits and {place.connection for place in audit.places.values()} <= set(settings.connections):
             defined[name] = audit
+    if isinstance(settings, LimitedSettings):
+        return settings.model_copy(update={"audits": settings.select({**settings.audits, **defined})})
     return settings.model_copy(update={"audits": {**settings.audits, **defined}}) if defined else settings
 
 

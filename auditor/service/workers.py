@@ -186,7 +186,7 @@ class _RunExecutor:
             return self._save_failed(claimed, why, UNEXPECTED)
         if _returns_to_queue(held_run, report):
             return None
-        notify.notify_run(settings.notify, self.store, report, evidence=settings.evidence, audits=settings.audits)
+        notify.notify_of_run(settings, self.store, report)
         return report
 
     def _saving(self, held_run: _HeldRun) -> outcomes.SaveOutcome:
@@ -230,7 +230,7 @@ class _RunExecutor:
         outcome = run_lifecycle.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
         self._retry(lambda: run_lifecycle.finish_run(self.store, claimed.run, outcome, self._get_seal()))
         report = _report_without_result(claimed, State.FAILED, (reason,), code)
-        notify.notify_run(self.settings.notify, self.store, report, evidence=self.settings.evidence, audits=self.settings.audits)
+        notify.notify_of_run(self.settings, self.store, report)
         return report
 
     def _get_seal(self) -> Seal | None:

@@ -203,8 +203,9 @@ def list_runs(
     limit: int = 50,
     before: str | None = None,
     own_only: bool = False,
+    among: Collection[str] | None = None,
 ) -> list[StoredRun]:
-    """Return up to ``limit`` runs, newest first.
+    """Return up to ``limit`` runs, newest first; with ``among`` of these audits alone.
 
     ``before`` is the id of the last run of the previous page; raises UnknownRun if it does not exist. ``own_only`` leaves out
     one-off runs, which have other settings than their audit.
@@ -213,7 +214,14 @@ def list_runs(
         below = get_run_number(connection, before) if before else None
         values = {"audit": audit, "state": state, "below": below}
         known = {name: value for name, value in values.items() if value is not None}
-        return fetch_runs(connection, select_runs(tuple(known), own_only).limit(limit), known)
+        statement = select_runs(tuple(known), own_only).limit(limit)
+        return fetch_runs(connection, statement if among is None else statement.where(runs.c.audit.in_(list(among))), known)
+
+
+def list_audits(store: Store) -> list[str]:
+    """Return the names of all audits that have runs, or whose runs were deleted and whose definitions are kept."""
+    with store.reading() as connection:
+        return list(connection.execute(select(audit_versions.c.audit).distinct().order_by(audit_versions.c.audit)).scalars())
 
 
 @cache
