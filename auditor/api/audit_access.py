@@ -39,7 +39,7 @@ def check(store: Store, method: str, route: str, values: Mapping[str, str], patt
     if not patterns or route in ABOUT_NONE:
         return
     if (method, route) not in DEFINING:
-        if route in FILTERED:
+        if method == "GET" and route in FILTERED:
             return
         for begin, find in _OWNERS.items():
             if re.fullmatch(rf"(/api/v1)?{re.escape(begin)}(:path)?\}}(/.*)?", route):

@@ -6,7 +6,7 @@ import argparse
 import getpass
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +109,26 @@ def current_user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
         return ""
+
+
+@contextmanager
+def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[Report], None]]:
+    """Yield a function that notifies the channels of a finished run, together with others that end within a minute or with the block."""
+    if store is None or not (configured.notify.channels or configured.notify.openlineage):
+        yield lambda _: None
+        return
+    from auditor.service.notify import Batch
+
+    batch = Batch(configured, store)
+
+    def print_failures(failures: Iterable[str]) -> None:
+        for failure in failures:
+            print(f"auditor: {failure}", file=sys.stderr)
+
+    try:
+        yield lambda report: print_failures(batch.add(configured, report))
+    finally:
+        print_failures(batch.flush())
 
 
 def notify_channels(configured: Settings, store: Store | None, report: Report) -> None:

@@ -141,6 +141,15 @@ _PREPARE: Mapping[str, Callable[[Any, Message], None]] = {
 """What is done with a service of apprise before it is used, by the name of its class."""
 
 
+INCIDENT_SCHEMES = ("pagerduty", "opsgenie")
+"""Schemes of URLs of services that know incidents by a key."""
+
+
+def knows_incidents(channel: Channel) -> bool:
+    """Return whether a channel's service opens an incident for a message's key, and ends it with the recovery of that key."""
+    return channel.url.partition("://")[0].lower() in INCIDENT_SCHEMES
+
+
 def _close_alert(service: Any, message: Message) -> str:
     """Close Opsgenie's alert by its alias; returns the failure, or ''.
 

@@ -9,7 +9,9 @@ import datetime as dt
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import quote
@@ -17,6 +19,7 @@ from urllib.parse import quote
 from auditor.api_models.incident import Incident
 from auditor.config import Audit, Channel, Evidence, Notify, Occasion, Settings
 from auditor.config._base import suggest
+from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError, UnknownRun
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
 from auditor.history.table_standing import TableStanding, combine, find_shared
@@ -27,7 +30,7 @@ from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
 from auditor.report.sentences import build_sentences, live_lines, lost_lines
 from auditor.service import lineage
-from auditor.service.channels import Kind, Message, send, within_limit
+from auditor.service.channels import Kind, Message, knows_incidents, send, within_limit
 from auditor.service.difference_changes import compare_with_previous
 from auditor.store import Store, audit_state, incidents, notifications, runs
 from auditor.store import evidence as chains
@@ -104,17 +107,45 @@ def notify_run(
     failures = _send_lineage(notify, store, report, now, audits)
     if not notify.channels:
         return failures
+    failures += send_held(notify, store, now)
+    prepared = _prepare(notify, store, report, now, evidence, audits, public_url)
+    if isinstance(prepared, str):
+        return [*failures, prepared]
+    return [*failures, *_deliver(notify, store, [prepared], now)] if prepared else failures
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A message about a run, the channels that are to have it, and what they know of the audit afterwards."""
+
+    audit: str
+    message: Message
+    channels: tuple[str, ...]
+    occasion: Occasion
+    verdict: str | None
+    failure: bool
+
+
+def _prepare(
+    notify: Notify,
+    store: Store,
+    report: Report,
+    now: dt.datetime,
+    evidence: Evidence | None,
+    audits: Mapping[str, Audit],
+    public_url: str | None,
+) -> _Prepared | str | None:
+    """Return the message about a run; None if there is no occasion for one, or a sentence on a failure of the store."""
     try:
-        failures += _send_held(notify, store, now)
         before = audit_state.get_state(store, report.audit)
         standing = load_standing(store, report.audit, None, {}, now)
         verdict, incident = _verdict_after(report, standing), incidents.get_open(store, report.audit)
         level = WARNED if is_warned(incident, report) else verdict.value if verdict else None
         occasion = choose_occasion(before, report, now, notify.repeat_after, verdict, level == WARNED)
         if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
-            return failures
+            return None
         if incident and is_silenced(incident, occasion, is_known=before.notified_verdict == level):
-            return failures
+            return None
         channels = [name for name, to in notify.channels.items() if occasion in to.on and hears_of(to, report.audit, audits)]
         table = _load_table(store, audits, report.audit, now)
         if table and occasion == "recovery":  # a channel that hears of another audit which is not over hears of it once that is
@@ -123,14 +154,95 @@ def notify_run(
         message = run_message(report, occasion, standing, _describe_progress(store, before, report, level))
         message = replace(message, key=incident_key(report.audit), link=page_link(public_url, "runs", report.run))
         message = _with_head(of_table(message, report.audit, table), store, report.audit, evidence)
-        errors = [send_limited(notify, store, name, message, now) for name in channels]
-        # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
-        if not all(errors) or (not errors and occasion == "recovery"):
-            told, failed = level or before.notified_verdict, report.state is State.FAILED
-            audit_state.update_state(store, report.audit, notified_verdict=told, notified_failure=failed, notified_at=now)
-        return [*failures, *filter(None, errors)]
+        known, failed = level or before.notified_verdict, report.state is State.FAILED
+        return _Prepared(report.audit, message, tuple(channels), occasion, known, failed)
     except StoreError as error:
-        return [*failures, log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+        return log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")
+
+
+def _deliver(notify: Notify, store: Store, prepared: Sequence[_Prepared], now: dt.datetime) -> list[str]:
+    """Send messages, several to one channel as one, and store what the channels know; returns the failures."""
+    try:
+        errors: dict[str, str] = {}
+        for name in notify.channels:
+            if messages := [about.message for about in prepared if name in about.channels]:
+                whole = messages if knows_incidents(notify.channels[name]) else [join_messages(messages)]
+                failed = [error for message in whole if (error := send_limited(notify, store, name, message, now))]
+                errors[name] = "; ".join(failed)
+        for about in prepared:
+            of_audit = [errors[name] for name in about.channels]
+            # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
+            if not all(of_audit) or (not of_audit and about.occasion == "recovery"):
+                audit_state.update_state(
+                    store, about.audit, notified_verdict=about.verdict, notified_failure=about.failure, notified_at=now
+                )
+        return [error for error in errors.values() if error]
+    except StoreError as error:
+        names = ", ".join(formatting.visible(about.audit) for about in prepared)
+        return [log_failure(f"no notification was sent about {names}: {error}")]
+
+
+GRAVEST: tuple[Kind, ...] = ("failure", "warning", "success", "info")
+"""The types of messages, the gravest first."""
+
+
+def join_messages(messages: Sequence[Message]) -> Message:
+    """Return several messages as one: under the title how many there are of each type, their titles and lines."""
+    if len(messages) == 1:
+        return messages[0]
+    names: Mapping[Kind, tuple[str, str]] = {
+        "failure": ("mismatch", "mismatches"), "warning": ("warning", "warnings"), "success": ("recovery", "recoveries"),
+        "info": ("message", "messages"),
+    }  # fmt: skip
+    counts = {kind: sum(message.kind == kind for message in messages) for kind in GRAVEST}
+    title = f"{len(messages):,} audits: {', '.join(plural(count, *names[kind]) for kind, count in counts.items() if count)}"
+    lines = [line for message in messages for line in (message.title, *(f"  {line}" for line in message.lines))]
+    kind = next(kind for kind in GRAVEST if counts[kind])
+    return Message(title, tuple(lines), kind, link=messages[0].link.rpartition("/runs/")[0])
+
+
+class Batch:
+    """Notifications about runs that end soon after each other: to each channel one message, a minute after the first at the latest.
+
+    Services of incidents have one for each audit all the same. What was not sent when the process died is sent at the next run.
+    """
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._store = settings, store
+        self._prepared: list[_Prepared] = []
+        self._since = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, settings: Settings, report: Report) -> list[str]:
+        """Take in a finished run, and send its event of OpenLineage at once; ``settings`` have its audit. Returns the failures."""
+        notify, now = settings.notify, dt.datetime.now(dt.UTC)
+        failures = _send_lineage(notify, self._store, report, now, settings.audits)
+        if not notify.channels:
+            return failures
+        with self._lock:
+            if any(about.audit == report.audit for about in self._prepared):  # what the channels know decides what they are sent
+                failures += self._send()
+            prepared = _prepare(notify, self._store, report, now, settings.evidence, settings.audits, settings.service.public_url)
+            if isinstance(prepared, str):
+                return [*failures, prepared]
+            if prepared:
+                self._since = self._since if self._prepared else time.monotonic()
+                self._prepared.append(prepared)
+            return [*failures, *self._send(durations().notify_batch)]
+
+    def flush(self) -> list[str]:
+        """Send what is left; returns the failures."""
+        with self._lock:
+            return self._send()
+
+    def _send(self, age: float = 0.0) -> list[str]:
+        """Send what there is, if the first of it is at least so old in seconds."""
+        if not self._prepared or time.monotonic() - self._since < age:
+            return []
+        prepared, self._prepared = self._prepared, []
+        now = dt.datetime.now(dt.UTC)
+        notify = self._settings.notify
+        return [*send_held(notify, self._store, now), *_deliver(notify, self._store, prepared, now)]
 
 
 WARNED = "warning"
@@ -401,15 +513,27 @@ def truncate(title: str) -> str:
 
 
 def send_limited(notify: Notify, store: Store, name: str, message: Message, now: dt.datetime) -> str:
-    """Send a message to a channel, or hold it if the channel's hourly limit is reached; returns the failure, or ''."""
+    """Send a message to a channel, or hold it if the channel's hourly limit is reached; returns the failure, or ''.
+
+    A service of incidents is always sent a recovery, as an incident that is over would stay open there.
+    """
+    if message.kind == "success" and message.key and knows_incidents(notify.channels[name]):
+        return _try_send(name, notify.channels[name], message)
     if not notifications.reserve_message(store, name, notify.max_per_hour, now):
         notifications.hold_messages(store, name, [message.title])
         return ""
     return _try_send(name, notify.channels[name], message)
 
 
-def _send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
+def send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
     """Send one summary of the held messages to each channel below its limit; returns the failures."""
+    try:
+        return _send_held(notify, store, now)
+    except StoreError as error:
+        return [log_failure(f"held messages were not sent: {error}")]
+
+
+def _send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
     failures = []
     for name, (count, titles) in notifications.list_held_messages(store).items():
         if name not in notify.channels:

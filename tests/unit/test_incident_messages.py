@@ -17,6 +17,8 @@ import pytest
 
 from auditor import service
 from auditor.config import Settings, validate_settings
+from auditor.durations import durations
+from auditor.model import Verdict
 from auditor.service import incidents, notify
 from auditor.service.channels import Message, send
 from auditor.store import audit_state
@@ -303,3 +305,55 @@ def test_keys_are_stable_and_short() -> None:
     assert notify.incident_key("orders") == "auditor/orders"
     long = notify.incident_key("x" * 255)
     assert len(long) <= notify.MAX_KEY and long == notify.incident_key("x" * 255) != notify.incident_key("y" * 255)
+
+
+def three_audits(alerted: Alerted) -> Settings:
+    """Return settings with two audits more of the same tables."""
+    settings = alerted.settings
+    return settings.model_copy(update={"audits": dict.fromkeys(("t", "u", "w"), settings.audits["t"])})
+
+
+def test_runs_that_end_together_are_one_message_but_to_services_of_incidents(alerted: Alerted, recorder: Recorder) -> None:
+    alerted.urls = {name: alerted.urls[name] for name in ("webhook", "pagerduty")}
+    settings, store = three_audits(alerted), alerted.store
+    alerted.damage(7)
+    batch = notify.Batch(settings, store)
+    for name in settings.audits:
+        assert batch.add(settings, service.run_audit(settings, name, store=store)) == []
+    assert recorder.received == []
+    assert batch.flush() == [] == batch.flush()
+    ((_, body),) = recorder.of("webhook")
+    assert (body["title"], body["type"]) == ("3 audits: 3 mismatches", "failure")
+    assert body["link"] == URL
+    for name in settings.audits:
+        assert f"{name}: MISMATCH, 1 row differs\n" in body["message"]
+    assert body["message"].count("differs: changed 7") == 3
+    assert [body["dedup_key"] for _, body in recorder.of("pagerduty")] == ["auditor/t", "auditor/u", "auditor/w"]
+    assert all(audit_state.get_state(store, name).notified_verdict == "mismatch" for name in settings.audits)
+
+
+def test_batch_is_sent_before_another_run_of_an_audit_and_after_a_while(alerted: Alerted, recorder: Recorder) -> None:
+    alerted.urls = {"webhook": alerted.urls["webhook"]}
+    settings, store = three_audits(alerted), alerted.store
+    batch = notify.Batch(settings, store)
+    alerted.damage(7)
+    batch.add(settings, service.run_audit(settings, "t", store=store))
+    alerted.mend(7)
+    batch.add(settings, service.run_audit(settings, "t", store=store))
+    batch.flush()
+    assert [body["title"] for _, body in recorder.of("webhook")] == ["t: MISMATCH, 1 row differs", "t: MATCH again"]
+    alerted.damage(7)
+    with durations.overridden(notify_batch=0.0):
+        batch.add(settings, service.run_audit(settings, "u", store=store))
+    assert recorder.received[-1][1]["title"] == "u: MISMATCH, 1 row differs"
+
+
+def test_recovery_reaches_services_of_incidents_beyond_the_hourly_limit(alerted: Alerted, recorder: Recorder) -> None:
+    alerted.urls = {"pagerduty": alerted.urls["pagerduty"]}
+    limited = alerted.settings.notify.model_copy(update={"max_per_hour": 1})
+    for audit in ("a", "b"):
+        assert notify.notify_run(limited, alerted.store, report(audit=audit)) == []
+    for audit in ("a", "b"):
+        assert notify.notify_run(limited, alerted.store, report(Verdict.MATCH, audit)) == []
+    actions = [(body["event_action"], body["dedup_key"]) for _, body in recorder.of("pagerduty")]
+    assert actions == [("trigger", "auditor/a"), ("resolve", "auditor/a"), ("resolve", "auditor/b")]

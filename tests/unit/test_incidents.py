@@ -262,3 +262,12 @@ def test_commands_of_the_page_are_executed(
     assert "say why: --why REASON" in capsys.readouterr().err
     assert main(["acknowledge", "orders", "--withdraw", "--mute"]) == 2
     assert main(["incidents", "ordres"]) == 2
+
+
+def test_runs_of_different_audits_are_not_compared(tables: Tables) -> None:
+    first = tables.run()
+    settings = tables.settings
+    other = settings.model_copy(update={"audits": {"u": settings.audits["t"]}})
+    second = service.run_audit(other, "u", store=tables.store).run
+    with pytest.raises(ConfigError, match="are of different audits"):
+        compare_runs(tables.store, first, second)
