@@ -151,7 +151,7 @@ class NamedAuditDefinition(AuditDefinition):
 async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
     """Return all audits in the order of their names, each with its latest run."""
     after = parse_cursor("audits", cursor, str) or ""
-    return await app.single_flight.get(("audits", after, limit), lambda: _list_response(app, after, limit))
+    return await app.single_flight.get(("audits", after, limit, app.patterns), lambda: _list_response(app, after, limit))
 
 
 def _list_response(app: AppState, after: str, limit: int) -> Response:

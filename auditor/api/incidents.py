@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from auditor.api import audit_access
 from auditor.api.dependencies import App
 from auditor.api.routing import (
     DEFAULT_LIMIT,
@@ -52,7 +53,9 @@ AuditFilter = Annotated[Text | None, Query(description="Only incidents of this a
 @routes.get("/incidents", response_model=Paginated[Incident], **route_options("read", 404))
 def list_incidents(app: App, audit: AuditFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Incident]:
     """Return all incidents, open and closed, newest first."""
-    listed = incidents.list_incidents(app.store, audit=audit, limit=limit + 1, before=parse_cursor("incidents", cursor, int))
+    listed = incidents.list_incidents(
+        app.store, audit=audit, limit=limit + 1, before=parse_cursor("incidents", cursor, int), among=app.visible
+    )
     return paginate("incidents", listed, limit, lambda incident: incident.number)
 
 
@@ -80,6 +83,7 @@ def get_changes(
     """Say which differing rows of a run are new, which are gone, and which are the same as in an earlier run."""
     identity = runs.get_run(app.store, run).run
     if since is not None:
+        audit_access.check(app.store, "GET", "/runs/{run}", {"run": since}, app.patterns)
         return difference_changes.compare_runs(app.store, since, identity, shown)
     changes = difference_changes.compare_with_previous(app.store, identity, shown)
     if changes is None:

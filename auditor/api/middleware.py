@@ -58,6 +58,9 @@ def too_many_requests(wait: float, detail: str) -> HTTPException:
 
 log = logging.getLogger(__name__)
 
+PEER = "auditor.peer"
+"""Under this name a request's state has the address that its connection came from, whatever headers say."""
+
 ENCODED_SLASH = "\ue000"
 """Replaces %2F in a path until the parameter is read, so that an audit's name may contain a slash. A private-use character."""
 

@@ -78,7 +78,15 @@ def list_runs(
     """Return all stored runs, newest first."""
     before = parse_cursor("runs", cursor, str)
     listed = records.list_runs(
-        app.store, audit=audit, state=state, verdict=verdict, since=since, until=until, limit=limit + 1, before=before
+        app.store,
+        audit=audit,
+        state=state,
+        verdict=verdict,
+        since=since,
+        until=until,
+        limit=limit + 1,
+        before=before,
+        among=app.visible,
     )
     return paginate("runs", listed, limit, lambda stored: stored.run)
 

@@ -224,6 +224,7 @@ class Audit(ApiModel):
     target: str
     method: str
     threshold: float = Field(description="The score below which a run is a mismatch; 1 if no score below is allowed.")
+    owner: str | None = Field(description="Who answers for the audit, as `owner` in auditor.yaml says; null without one.")
     defined_over_http: bool = Field(description="Whether the audit was defined over HTTP rather than in auditor.yaml.")
     paused: bool = Field(description="Whether the schedule skips the audit.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")

@@ -453,6 +453,8 @@ def _add_service_commands(command: AddCommand) -> None:
     create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
     scopes = ("read", "run", "define", "pipeline", "repair", "apply")
     create.add_argument("--scope", required=True, choices=scopes, help="what the token permits")
+    more = "limit it to audits of these names, or patterns such as 'shop.*' (default: all)"
+    create.add_argument("--audits", type=_names, default=(), metavar="AUDIT,..", help=more)
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
     _add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
     revoke = actions.add_parser("revoke", help="revoke a token at once")

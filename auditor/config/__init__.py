@@ -64,10 +64,10 @@ from auditor.config._pipeline import (
     computed_kind,
 )
 from auditor.config._schedule import Schedule
-from auditor.config._service import Service
-from auditor.config._settings import Settings, find_secrets
+from auditor.config._service import Auth, ProxyGroup, Service
+from auditor.config._settings import LimitedSettings, Settings, find_secrets
 from auditor.config._store import Evidence, Retention, Store
-from auditor.config._tolerance import Threshold, Tolerance
+from auditor.config._tolerance import Allowed, Threshold, Tolerance
 from auditor.config._topic_source import PublishedBy, ReadTopic, TopicColumns, TopicSource
 from auditor.config._topics import TopicTarget
 
@@ -78,9 +78,11 @@ __all__ = [
     "MIN_KEY",
     "SOURCE_FIELDS",
     "TOPIC_SCHEMA",
+    "Allowed",
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",
+    "Auth",
     "Broker",
     "Budget",
     "Carrier",
@@ -98,6 +100,7 @@ __all__ = [
     "History",
     "KeyRange",
     "Ladder",
+    "LimitedSettings",
     "Limits",
     "MergeAt",
     "MessageSettings",
@@ -115,6 +118,7 @@ __all__ = [
     "PipelineTarget",
     "Price",
     "Proxy",
+    "ProxyGroup",
     "PublishedBy",
     "ReadTopic",
     "Recheck",

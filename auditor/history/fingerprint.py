@@ -36,6 +36,7 @@ IGNORED_SETTINGS = frozenset(
         "allow_empty",
         "align",
         "history",
+        "owner",
     }
 )
 """Settings that decide how, how much and when a run reads, but not what it means that two rows match."""
@@ -81,6 +82,8 @@ def hash_settings(definition: Mapping[str, Any]) -> str:
     first = ladder["levels"][0] if ladder else definition.get("method")
     decisive = {name: value for name, value in definition.items() if name not in IGNORED_SETTINGS} | {"by counts": first == "counts"}
     decisive["version"] = canonical.VERSION
+    if threshold := definition.get("threshold"):  # a warning changes no verdict
+        decisive["threshold"] = {name: value for name, value in threshold.items() if name != "warn"}
     if settle := definition.get("settle"):
         decisive["settle"] = [settle["column"], settle.get("nulls")]
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

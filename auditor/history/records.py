@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
@@ -378,9 +378,10 @@ def list_runs(
     verdict: str | None = None,
     since: dt.datetime | None = None,
     until: dt.datetime | None = None,
+    among: Collection[str] | None = None,
 ) -> list[Run]:
     """Return the newest runs that these conditions select, older than ``before``. Raises StoreError, and UnknownRun for ``before``."""
-    filters: dict[str, Any] = {"audit": audit, "state": state, "verdict": verdict, "since": since, "until": until}
+    filters: dict[str, Any] = {"audit": audit, "state": state, "verdict": verdict, "since": since, "until": until, "among": among}
     return [as_run(stored) for stored in runs.list_runs(store, limit=limit, before=before, **filters)]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
 from auditor.api_models.incident import Incident
-from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
+from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
@@ -71,6 +71,8 @@ class Overview:
     """Since when the audit has its last verdict, and what came before; None without a verdict, and for a rolling audit."""
     group: str
     """The group of tables that the audit is of; empty if it is of none."""
+    owner: str | None
+    """Who answers for the audit: a team or a person."""
     configured: bool = True
     """Whether the audit is still configured."""
 
@@ -129,6 +131,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 table=combine(audit, shared.get(name, ()), standings),
                 streak=found_streaks.get(name),
                 group=group_of(settings, name),
+                owner=audit.owner,
                 incident=opened.get(name),
             )
         )
@@ -174,6 +177,7 @@ def overview_of_day(settings: Settings, store: Store, day: dt.date) -> list[Over
                 table=combine(audit, shared.get(name, ()), standings) if audit else None,
                 streak=found_streaks.get(name),
                 group=group_of(settings, name),
+                owner=audit.owner if audit else None,
                 incident=None if is_past else opened.get(name),
                 configured=audit is not None or name in settings.segments,
             )
@@ -276,6 +280,8 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
             continue
         if name not in settings.audits and {place.connection for place in audit.places.values()} <= set(settings.connections):
             defined[name] = audit
+    if isinstance(settings, LimitedSettings):
+        return settings.model_copy(update={"audits": settings.select({**settings.audits, **defined})})
     return settings.model_copy(update={"audits": {**settings.audits, **defined}}) if defined else settings
 
 

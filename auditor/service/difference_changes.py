@@ -45,9 +45,7 @@ def compare_runs(store: Store, earlier: str, later: str, shown: int = SHOWN) -> 
     """
     first, second = runs.get_run(store, earlier), runs.get_run(store, later)
     if first.audit != second.audit:
-        raise ConfigError(
-            f"run {first.run[:12]} is of audit {first.audit}, and run {second.run[:12]} of {second.audit}; name two of one audit"
-        )
+        raise ConfigError(f"the runs {first.run[:12]} and {second.run[:12]} are of different audits; name two of one audit")
     before, after = _load_found(store, first), _load_found(store, second)
     new = [identity for identity in after.rows if identity not in before.rows]
     gone = [identity for identity in before.rows if identity not in after.rows]

@@ -9,6 +9,7 @@ import datetime as dt
 import logging
 
 from auditor.api_models.incident import Acknowledgement, Covered, Incident, Severity
+from auditor.compare.verdict import compute_bounds, exceeds_warning
 from auditor.config import Settings
 from auditor.errors import ConfigError, UnknownRun
 from auditor.history.audit_status import has_recovered, load_standing
@@ -16,7 +17,7 @@ from auditor.model import Report, State, Verdict
 from auditor.service import definitions
 from auditor.service.audits import with_defined_audits
 from auditor.service.difference_changes import compare_runs
-from auditor.store import Store, incidents, runs
+from auditor.store import Store, audit_state, incidents, runs
 from auditor.store.runs import ad_hoc_audit
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ def follow_run(store: Store, report: Report) -> None:
         incidents.record_found(store, report.audit, report.run, severity)
         if before and before.acknowledgement and (why := _why_over(store, before.acknowledgement, report)):
             incidents.end_acknowledgement(store, report.audit, by=OWN_ACTOR, why=why)
+            audit_state.update_state(store, report.audit, notified_at=None)  # so that the channels are notified again at once
             log.info("an acknowledgement ended: %s", why, extra={"action": "acknowledgement_ended", "audit": report.audit})
     elif before and report.verdict is Verdict.MATCH and _is_over(store, before, report):
         incidents.close(store, report.audit, report.run)
@@ -82,8 +84,13 @@ def follow_run(store: Store, report: Report) -> None:
 def _find_severity(store: Store, report: Report) -> Severity | None:
     """Return how grave it is what the audit stands at after a run; None if that is a match, or unknown."""
     standing = load_standing(store, report.audit, None, {}, dt.datetime.now(dt.UTC))
-    verdict = standing.verdict if standing.run is not None and standing.run.run == report.run else report.verdict
-    return "mismatch" if verdict is Verdict.MISMATCH else None
+    is_stored = standing.run is not None and standing.run.run == report.run
+    if (standing.verdict if is_stored else report.verdict) is Verdict.MISMATCH:
+        return "mismatch"
+    if not is_stored or standing.threshold is None or not report.within_threshold or report.comparison is None or report.jaccard is None:
+        return None
+    bounds = compute_bounds(report.comparison, report.jaccard, report.differences)
+    return "warning" if exceeds_warning(standing.threshold, bounds) else None
 
 
 def _is_over(store: Store, incident: Incident, report: Report) -> bool:

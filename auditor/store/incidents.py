@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Boolean, Column, Connection, Row, Table, UniqueConstraint, insert, select, update
@@ -111,13 +112,20 @@ def list_open(store: Store) -> dict[str, Incident]:
         return {row.audit: _to_incident(row, at) for row in connection.execute(select(incidents).where(incidents.c.open_audit >= ""))}
 
 
-def list_incidents(store: Store, *, audit: str | None = None, limit: int = 50, before: int | None = None) -> list[Incident]:
-    """Return up to ``limit`` incidents, open and closed, newest first; ``before`` is the number of the last one of the previous page."""
+def list_incidents(
+    store: Store, *, audit: str | None = None, limit: int = 50, before: int | None = None, among: Collection[str] | None = None
+) -> list[Incident]:
+    """Return up to ``limit`` incidents, open and closed, newest first, with ``among`` of these audits alone.
+
+    ``before`` is the number of the last one of the previous page.
+    """
     statement = select(incidents).order_by(incidents.c.number.desc()).limit(limit)
     if audit is not None:
         statement = statement.where(incidents.c.audit == audit)
     if before is not None:
         statement = statement.where(incidents.c.number < before)
+    if among is not None:
+        statement = statement.where(incidents.c.audit.in_(list(among)))
     with store.reading() as connection:
         at = database_time(connection)
         return [_to_incident(row, at) for row in connection.execute(statement)]

@@ -214,8 +214,9 @@ def list_runs(
     verdict: str | None = None,
     since: dt.datetime | None = None,
     until: dt.datetime | None = None,
+    among: Collection[str] | None = None,
 ) -> list[StoredRun]:
-    """Return up to ``limit`` runs, newest first.
+    """Return up to ``limit`` runs, newest first; with ``among`` of these audits alone.
 
     ``before`` is the id of the last run of the previous page; raises UnknownRun if it does not exist. ``own_only`` leaves out
     one-off runs, which have other settings than their audit. ``state`` may be ACTIVE, of those that wait or run. With ``verdict`` they
@@ -226,12 +227,20 @@ def list_runs(
         if state == ACTIVE:
             numbers = union(*_select_active_numbers()).subquery()
             conditions = [runs.c.audit == audit] if audit is not None else []
+            conditions += [runs.c.audit.in_(list(among))] if among is not None else []
             statement = select(runs).join(numbers, numbers.c.number == runs.c.number).where(*conditions)
             return fetch_runs(connection, statement.order_by(runs.c.number.desc()).limit(limit))
         values = {"audit": audit, "state": State.DONE if verdict else state, "below": below, "verdict": verdict, "since": since}
         values["before"] = until
         known = {name: value for name, value in values.items() if value is not None}
-        return fetch_runs(connection, select_runs(tuple(known), own_only).limit(limit), known)
+        statement = select_runs(tuple(known), own_only).limit(limit)
+        return fetch_runs(connection, statement if among is None else statement.where(runs.c.audit.in_(list(among))), known)
+
+
+def list_audits(store: Store) -> list[str]:
+    """Return the names of all audits that have runs, or whose runs were deleted and whose definitions are kept."""
+    with store.reading() as connection:
+        return list(connection.execute(select(audit_versions.c.audit).distinct().order_by(audit_versions.c.audit)).scalars())
 
 
 @cache

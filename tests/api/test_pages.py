@@ -56,7 +56,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> config.Settings:
         {
             "connections": {side: {"url": f"duckdb:///{folder}/{side}.duckdb"} for side in ends},
             "audits": {
-                "orders": audit("orders", schedule="30 6 * * *"),
+                "orders": audit("orders", schedule="30 6 * * *", owner="sales"),
                 **{f"same-{number:02}": audit("same") for number in range(70)},
                 "crm": {**ends, "tables": ["crm_*"], "key": ["id"]},
             },
@@ -121,6 +121,7 @@ def test_overview_comes_in_pages_and_folds_groups(client: httpx2.Client) -> None
 
 def test_overview_is_filtered_and_sorted_by_its_url(client: httpx2.Client) -> None:
     assert names(page(client, "/?status=mismatch")) == ["orders"]
+    assert names(page(client, "/?owner=sales")) == ["orders"] and 'href="/?owner=sales"' in page(client, "/")
     assert names(page(client, "/?tag=still")) == ["orders"] and names(page(client, "/?tag=new")) == []
     assert names(page(client, "/?q=same-1&sort=audit&down=1"))[:2] == ["same-19", "same-18"]
     assert names(page(client, "/?sort=rows&down=1"))[0] == "orders"

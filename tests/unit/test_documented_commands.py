@@ -37,6 +37,7 @@ store: {url: "sqlite:///auditor.db"}
 """
 
 WHOLE_PAGES = {
+    "alerts": "tests/unit/test_incidents.py",
     "quickstart": "tests/pairs/test_documented_sessions.py",
     "one-line": "tests/unit/test_docs.py",
     "conventions": "tests/unit/test_docs.py",

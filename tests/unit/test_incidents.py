@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from auditor import service
+from auditor.cli import main
 from auditor.config import Settings, validate_settings
 from auditor.errors import ConfigError, NoIncident, UnknownAudit
 from auditor.service import incidents
@@ -18,6 +21,7 @@ from auditor.service.audits import overview
 from auditor.service.difference_changes import compare_runs, compare_with_previous
 from auditor.store import Store, events, open_store
 from auditor.store import incidents as stored
+from tests import documents
 
 pytestmark = pytest.mark.duckdb
 
@@ -231,3 +235,39 @@ def test_masked_keys_are_compared_and_not_shown(tables: Tables) -> None:
     changes = compare_runs(tables.store, first, tables.run())
     assert (changes.new, changes.gone, changes.same) == (0, 1, 1)
     assert [row.key for row in (*changes.gone_rows, *changes.same_rows)] == [{"id": "***"}] * 2
+
+
+def test_commands_of_the_page_are_executed(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of alerts.md, in their order, with a time that is to come."""
+    monkeypatch.chdir(tmp_path)
+    ends = "".join(f"    {side}: {{connection: {side}, table: t}}\n" for side in ("source", "target"))
+    urls = "".join(f"  {side}: {{url: 'duckdb:///{tmp_path}/{side}.duckdb'}}\n" for side in ("source", "target"))
+    Path("auditor.yaml").write_text(f"connections:\n{urls}audits:\n  orders:\n{ends}", encoding="utf-8")
+    tables.damage(7)
+    assert main(["run", "orders", "--quiet"]) == 1
+    capsys.readouterr()
+    printed = []
+    tomorrow = f"{dt.datetime.now(dt.UTC) + dt.timedelta(days=1):%Y-%m-%d}"
+    (block,) = documents.blocks(documents.ROOT / "docs" / "alerts.md", "console")
+    for command, _ in documents.sessions(block):
+        assert main(shlex.split(command.replace("2026-11-02", tomorrow))[1:]) == 0, command
+        printed.append(capsys.readouterr().out.strip())
+    assert "orders" in printed[0] and "open" in printed[0]
+    assert re.fullmatch(rf"orders: incident 1 is acknowledged by .* until {tomorrow} 12:00 UTC: the backfill runs until noon", printed[1])
+    assert re.fullmatch("orders: incident 1 is muted by .*, known differences alone: three test rows", printed[2])
+    assert printed[3] == "orders: incident 1 is open"
+    assert main(["acknowledge", "orders"]) == 2
+    assert "say why: --why REASON" in capsys.readouterr().err
+    assert main(["acknowledge", "orders", "--withdraw", "--mute"]) == 2
+    assert main(["incidents", "ordres"]) == 2
+
+
+def test_runs_of_different_audits_are_not_compared(tables: Tables) -> None:
+    first = tables.run()
+    settings = tables.settings
+    other = settings.model_copy(update={"audits": {"u": settings.audits["t"]}})
+    second = service.run_audit(other, "u", store=tables.store).run
+    with pytest.raises(ConfigError, match="are of different audits"):
+        compare_runs(tables.store, first, second)

@@ -62,6 +62,7 @@ def runs_page(
         until=_start_of(until, 1),
         before=before or None,
         limit=PAGE_SIZE + 1,
+        among=app.visible,
     )
     shown = listed[:PAGE_SIZE]
     filters = {"audit": audit, "state": state, "verdict": verdict, "since": since, "until": until}

@@ -63,6 +63,7 @@ SORTS: Mapping[str, Callable[[Overview], Any]] = {
     "last": _ended,
     "verified": lambda audit: audit.standing.verified_through,
     "next": lambda audit: audit.next_due,
+    "owner": lambda audit: audit.owner,
 }
 """What the columns are sorted by."""
 
@@ -75,6 +76,7 @@ class View:
     status: str = ""
     tag: str = ""
     group: str = ""
+    owner: str = ""
     sort: str = ""
     down: str = ""
     page: int = 1
@@ -99,7 +101,7 @@ class View:
     @property
     def is_filtered(self) -> bool:
         """Whether it shows some of the audits alone."""
-        return bool(self.q or self.status or self.tag or self.group)
+        return bool(self.q or self.status or self.tag or self.group or self.owner)
 
     def selects(self, audit: Overview) -> bool:
         """Return whether an audit is among those that the view is of."""
@@ -107,6 +109,7 @@ class View:
             (not self.status or audit.standing.status == self.status)
             and (not self.tag or self.tag not in TAGS or TAGS[self.tag](audit))
             and (not self.group or audit.group == self.group)
+            and (not self.owner or audit.owner == self.owner)
             and (not self.q or all(word in _search_text(audit) for word in self.q.lower().split()))
         )
 
@@ -125,12 +128,13 @@ def view_of(
     status: Annotated[str, Query(max_length=20)] = "",
     tag: Annotated[str, Query(max_length=20)] = "",
     group: Annotated[str, Query(max_length=255)] = "",
+    owner: Annotated[str, Query(max_length=255)] = "",
     sort: Annotated[str, Query(max_length=20)] = "",
     down: Annotated[str, Query(max_length=1)] = "",
     page: Annotated[int, Query(ge=1, le=10_000)] = 1,
 ) -> View:
     """Return the view that a URL asks for."""
-    return View(q, status, tag, group, sort, down, page)
+    return View(q, status, tag, group, owner, sort, down, page)
 
 
 AskedView = Annotated[View, Depends(view_of)]
@@ -210,6 +214,7 @@ def table_values(app: AppState, view: View, every: Sequence[Overview], last: dt.
         "view": view,
         "rows": [build_row(audit, draw_strip(days.get(audit.name, {}), first)) for audit in listed],
         "folded": folded,
+        "owned": any(audit.owner for audit in every),
         "total": len(every),
         "selected": len(selected),
         "shown": len(shown),
@@ -279,7 +284,7 @@ def _bounds(lower: float | None, upper: float | None) -> str:
 
 def _search_text(audit: Overview) -> str:
     paused = "paused" if audit.paused else ""
-    return " ".join((audit.name, audit.source, audit.target, audit.standing.label, paused)).lower()
+    return " ".join((audit.name, audit.source, audit.target, audit.standing.label, audit.owner or "", paused)).lower()
 
 
 @router.post("/run")
@@ -290,9 +295,10 @@ def run_selected(
     status: Annotated[str, Form(max_length=20)] = "",
     tag: Annotated[str, Form(max_length=20)] = "",
     group: Annotated[str, Form(max_length=255)] = "",
+    owner: Annotated[str, Form(max_length=255)] = "",
 ) -> RedirectResponse:
     """Request a run of each audit of a view, as far as the queue has room, and show what runs and waits."""
-    view = View(q, status, tag, group)
+    view = View(q, status, tag, group, owner)
     with slow_request():
         selected = view.order([audit for audit in audits.overview(app.configured, app.store, trends=False) if view.selects(audit)])
         requested = workers.request_runs(app.configured, app.store, [audit.name for audit in selected], requested_by=visitor.name)

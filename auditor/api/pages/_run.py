@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
+from auditor.api import audit_access
 from auditor.api.authentication import Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _patch
@@ -66,6 +67,7 @@ def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLRespo
 @router.get("/runs/{run}/changes")
 def changes_page(request: Request, app: App, visitor: Reader, run: str, since: str) -> HTMLResponse:
     """Show which differing rows are new, gone or the same since another run of the audit."""
+    audit_access.check(app.store, "GET", "/runs/{run}", {"run": since}, app.patterns)
     with slow_request():
         changes = difference_changes.compare_runs(app.store, since, run, CHANGES_SHOWN)
     later, earlier = runs.get_run(app.store, changes.later), runs.get_run(app.store, changes.earlier)

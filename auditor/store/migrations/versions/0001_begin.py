@@ -271,6 +271,7 @@ def _access_tables() -> None:
         Column("revoked", Moment()),
         Column("last_used", Moment()),
         Column("created_by", big_integer()),
+        Column("audits", Json()),
     )
     _index("auditor_tokens_created_by", "auditor_tokens", "created_by")
     _table(
