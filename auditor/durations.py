@@ -89,6 +89,8 @@ class Durations:
     """Between two checks for due audits."""
     send_limit: float = 30.0
     """After which sending to a channel times out."""
+    notify_batch: float = 60.0
+    """For which the message about a run waits for those about others, to be sent with them."""
     notices_poll: float = 15.0
     """Between two looks at all pipelines."""
     notices_end: float = 1.0

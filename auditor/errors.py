@@ -88,6 +88,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2
     │   ├── RunLost                   exit 2                a process goes on with a run that another one took over or ended
+    │   ├── NoIncident                exit 2
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
     │   ├── UnknownBootstrap          exit 2
@@ -200,6 +201,7 @@ __all__ = [
     "MergeFailed",
     "MessageRefused",
     "NoEvidence",
+    "NoIncident",
     "NoKey",
     "NoReport",
     "NoSuchObject",
@@ -667,6 +669,12 @@ class NoEvidence(AuditorError):
 
 class NoReport(AuditorError):
     """The run has no report, or none yet; look at it with: auditor show RUN."""
+
+    exit_code = 2
+
+
+class NoIncident(StoreError):
+    """The audit has no open incident that could be acknowledged; list the incidents with: auditor incidents."""
 
     exit_code = 2
 

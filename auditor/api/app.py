@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, errors, health, middleware, repairs, reports, routing, runs
+from auditor.api import audits, errors, health, incidents, middleware, repairs, reports, routing, runs
 from auditor.api import pipelines as pipeline_routes
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
@@ -34,6 +35,7 @@ ROUTERS = (
     health.routes,
     audits.routes,
     runs.routes,
+    incidents.routes,
     repairs.repair_routes,
     repairs.patch_routes,
     reports.routes,
@@ -95,7 +97,8 @@ def create_app(
     app.add_exception_handler(RequestValidationError, errors.handle_invalid_request)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.router.default = _PagesFallback(_create_pages(settings, store, pipelines, insecure))
+    app.router.default = _PagesFallback(_create_pages(settings, store, pipelines, insecure, lambda: _openapi(app)))
+    app.add_middleware(middleware.CompressionMiddleware)
     app.add_middleware(middleware.HeadMiddleware)
     app.add_middleware(middleware.BodySizeMiddleware, max_bytes=settings.service.max_body)
     app.add_middleware(middleware.RateLimitMiddleware, rate=settings.service.requests_per_minute)
@@ -105,10 +108,12 @@ def create_app(
     return app
 
 
-def _create_pages(settings: Settings, store: Store, processes: PipelineProcesses | None, insecure: bool) -> ASGIApp | None:
+def _create_pages(
+    settings: Settings, store: Store, processes: PipelineProcesses | None, insecure: bool, describe_api: Callable[[], dict[str, Any]]
+) -> ASGIApp | None:
     from auditor.api import pages
 
-    return pages.create(settings, store, processes, insecure=insecure)
+    return pages.create(settings, store, processes, insecure=insecure, describe_api=describe_api)
 
 
 class _PagesFallback:
@@ -161,9 +166,15 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     shape = {errors.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for operations in document["paths"].values():
         for operation in operations.values():
+            operation["summary"] = _first_sentence(operation.get("description", "")) or operation["summary"]
             for status, response in operation["responses"].items():
                 schema = response.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
                 if status >= "400" and not schema.endswith("Readiness"):  # /readyz answers 503 in its own schema
                     response["content"] = shape
     app.openapi_schema = document
     return document
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a route's documentation, without its point."""
+    return " ".join(re.split(r"\.(?:\s|$)", text, maxsplit=1)[0].split())

@@ -5,6 +5,7 @@ Segment audits are run, paused and unpaused under /audits, like audits of tables
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
@@ -38,7 +39,7 @@ from auditor.api.routing import (
     slow_request,
     with_location,
 )
-from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, ScheduledAudit, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.run import Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus
@@ -47,7 +48,7 @@ from auditor.history import records
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
-from auditor.service import bisection, segment_audits, verification, workers
+from auditor.service import bisection, scheduler, segment_audits, verification, workers
 from auditor.store import segment_register
 
 routes = router("audits")
@@ -150,7 +151,7 @@ class NamedAuditDefinition(AuditDefinition):
 async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
     """Return all audits in the order of their names, each with its latest run."""
     after = parse_cursor("audits", cursor, str) or ""
-    return await app.single_flight.get(("audits", after, limit), lambda: _list_response(app, after, limit))
+    return await app.single_flight.get(("audits", after, limit, app.patterns), lambda: _list_response(app, after, limit))
 
 
 def _list_response(app: AppState, after: str, limit: int) -> Response:
@@ -300,6 +301,20 @@ def unpause_audit(request: Request, app: App, name: AuditName) -> PauseState:
     """Let the schedule run this audit again."""
     audit_service.unpause(app.configured, app.store, name, by=caller_name(request))
     return PauseState(name=name, paused=False)
+
+
+@routes.get("/schedules", response_model=Paginated[ScheduledAudit], **route_options("read", 404))
+def list_schedules(
+    app: App,
+    times: Annotated[int, Query(ge=1, le=20, description="How many of the next times of each audit.")] = 1,
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[ScheduledAudit]:
+    """Return when scheduled audits are due, in the order of their names."""
+    after = parse_cursor("schedules", cursor, str) or ""
+    every = scheduler.list_schedules(app.configured, app.store, dt.datetime.now(dt.UTC), times)
+    listed = sorted((entry for entry in every if entry.audit > after), key=lambda entry: entry.audit)
+    return paginate("schedules", listed, limit, lambda entry: entry.audit)
 
 
 segment_routes = router("segments")

@@ -1,4 +1,5 @@
-"""Authentication and authorization: bearer tokens for programs, and cookie sessions for people who logged in with a token.
+"""Authentication and authorization: bearer tokens for programs, and cookie sessions for people who logged in with a token, or whom a
+proxy authenticated.
 
 A session is a token of its own that expires after SESSION_LIFETIME. The store holds only its hash, like that of every token, so all
 processes accept it and nobody who reads the store can use it. The session records the token that it was created from, and ends
@@ -11,7 +12,7 @@ import datetime as dt
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
@@ -20,11 +21,12 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from auditor.api.middleware import RateLimit, too_many_requests
+from auditor.api import audit_access
+from auditor.api.middleware import PEER, RateLimit, too_many_requests
 from auditor.api_models.access import Scope
-from auditor.config import Settings
+from auditor.config import Auth, Settings
 from auditor.errors import ConfigError, Forbidden, Unauthorised
-from auditor.store import Store, events, tokens
+from auditor.store import Store, events, salt, tokens
 from auditor.store.tokens import Token
 
 COOKIE = "auditor_session"
@@ -46,6 +48,9 @@ Guessing tokens of other prefixes is bounded by the rate limit of the address, a
 REFUSALS_SUMMED = dt.timedelta(hours=1)
 """For how long refused logins are counted in one event."""
 
+MAX_USER = 200
+"""Characters of a user's name."""
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _usage_writer = ThreadPoolExecutor(1, "token-usage")
@@ -64,12 +69,12 @@ class Visitor:
     csrf: str = ""
     anonymous: bool = False
     token: Token | None = None
+    audits: tuple[str, ...] = ()
+    """Patterns of the audits that the caller is limited to; empty for all."""
 
     def may(self, scope: Scope) -> bool:
-        """Return whether the caller has this scope. Without a token people read and run; nobody defines or writes anything."""
-        if self.anonymous:
-            return scope in tokens.GRANTED_BY[self.scope]
-        return self.token is not None and self.token.allows(scope)
+        """Return whether the caller has this scope. Without authentication people read and run; nobody defines or writes anything."""
+        return scope in tokens.GRANTED_BY[self.scope]
 
 
 # authentication
@@ -86,11 +91,14 @@ def _authenticate(request: Request) -> Visitor | None:
     store = _store(request)
     if request.app.state.insecure:
         return Visitor("everybody", "run", _hmac(store.name, "everybody"), anonymous=True)
+    _check_proxy(request)
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind:
         if kind.lower() != "bearer" or not secret.strip():
             raise Unauthorised("the Authorization header is not valid; write: Authorization: Bearer aud_...")
         return _check_limits(request, secret.strip(), _bearer_visitor)
+    if (visitor := _proxy_visitor(request)) is not None:
+        return visitor
     cookie = request.cookies.get(COOKIE)
     return _check_limits(request, cookie, _session_visitor) if cookie else None
 
@@ -114,14 +122,67 @@ def _bearer_visitor(store: Store, secret: str) -> Visitor:
     token = tokens.verify_token(store, secret, _usage_writer.submit)
     if token.is_session:
         raise Unauthorised("a session is not accepted as a bearer token; use a token")
-    return Visitor(token.name, token.scope, token=token)
+    return Visitor(token.name, token.scope, token=token, audits=token.audits)
 
 
 def _session_visitor(store: Store, cookie: str) -> Visitor:
     session = tokens.verify_token(store, cookie, _usage_writer.submit)
     if not session.is_session or session.created_by is None:
         raise Unauthorised("the session has ended; log in again")
-    return Visitor(session.creator, session.scope, _hmac(cookie, "csrf"), token=session)
+    return Visitor(session.creator, session.scope, _hmac(cookie, "csrf"), token=session, audits=session.audits)
+
+
+def _check_proxy(request: Request) -> None:
+    """Raise Forbidden for a header of the proxy in a request that did not come from it, or that has it more than once.
+
+    Only the address of the connection itself counts: what X-Forwarded-For says, anybody could have written.
+    """
+    auth = _auth(request)
+    if auth is None:
+        return
+    names = [name for name in (auth.proxy_header, auth.groups_header) if name]
+    sent = {name: request.headers.getlist(name) for name in names}
+    if not any(sent.values()):
+        return
+    peer = request.scope.get("state", {}).get(PEER, "")
+    if not _is_within(peer, auth.from_):
+        raise Forbidden(
+            f"the header {next(name for name, values in sent.items() if values)} is taken from the proxy alone, and this request came from"
+            f" {peer or 'an unknown address'}; service: auth: from says which addresses are the proxy's"
+        )
+    if doubled := next((name for name, values in sent.items() if len(values) > 1), None):
+        raise Forbidden(f"the request has the header {doubled} more than once; let the proxy remove those that clients send")
+
+
+def _proxy_visitor(request: Request) -> Visitor | None:
+    """Return who the authenticating proxy says that the caller is; None if it names nobody. Raises Forbidden for one without a group."""
+    auth = _auth(request)
+    name = request.headers.get(auth.proxy_header, "").strip() if auth else ""
+    if auth is None or not name:
+        return None
+    if not name.isprintable() or len(name) > MAX_USER:
+        raise Unauthorised(f"the header {auth.proxy_header} holds no name of 1 to {MAX_USER} printable characters")
+    named = request.headers.get(auth.groups_header, "").split(",") if auth.groups_header else []
+    group = auth.find_group({text.strip() for text in named})
+    if group is None:
+        raise Forbidden(f"{name} is in no group that service: auth: groups names")
+    if wait := _token_limit(request).take(f"proxy {name}"):
+        raise too_many_requests(wait, "too many requests of this user; retry later")
+    csrf = _hmac(salt.get_salt(_store(request)).hex(), f"csrf {name}")
+    return Visitor(name, group.scope, csrf, audits=group.audits)
+
+
+def _auth(request: Request) -> Auth | None:
+    return cast("Auth | None", request.app.state.app_state.unlimited.service.auth)
+
+
+def _is_within(address: str, networks: Sequence[str]) -> bool:
+    try:
+        peer = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    peer = getattr(peer, "ipv4_mapped", None) or peer
+    return any(peer in ipaddress.ip_network(network) for network in networks)
 
 
 def _hmac(secret: str, what: str) -> str:
@@ -138,7 +199,7 @@ def _store(request: Request) -> Store:
 
 
 def _token_limit(request: Request) -> RateLimit:
-    rate = request.app.state.app_state.configured.service.requests_per_minute
+    rate = request.app.state.app_state.unlimited.service.requests_per_minute
     return token_limits.setdefault(rate, RateLimit(rate))
 
 
@@ -158,7 +219,7 @@ def login(request: Request, response: Response, secret: str) -> Visitor:
     cookie = tokens.create_session(store, token, dt.datetime.now(dt.UTC) + SESSION_LIFETIME)
     events.record_event(store, actor=token.name, action="login", subject=token.name)
     response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=request.url.scheme == "https", path="/")
-    return Visitor(token.name, token.scope, _hmac(cookie, "csrf"), token=token)
+    return Visitor(token.name, token.scope, _hmac(cookie, "csrf"), token=token, audits=token.audits)
 
 
 def logout(request: Request, response: Response) -> None:
@@ -173,7 +234,9 @@ def logout(request: Request, response: Response) -> None:
 
 
 def authorize(request: Request, scope: Scope, csrf: str | None = None) -> Visitor:
-    """Return the caller if it has this scope. ``csrf`` is the CSRF token of the request, needed to change something with a session.
+    """Return the caller if it has this scope, and may see what the route is about.
+
+    ``csrf`` is the CSRF token of the request, needed to change something with a session.
 
     Raises Unauthorised, and Forbidden if the scope is insufficient or the request was not sent from a page of this service.
     """
@@ -186,7 +249,10 @@ def authorize(request: Request, scope: Scope, csrf: str | None = None) -> Visito
                 f"this needs a token with the scope {scope}, and the service was started without tokens, which permits reading and running"
                 f" alone; create one with auditor token create --scope {scope} --name NAME, and start it without --insecure"
             )
-        raise Forbidden(f"this token has the scope {visitor.scope}; this needs {scope}")
+        raise Forbidden(f"this {'token' if visitor.token else 'user'} has the scope {visitor.scope}; this needs {scope}")
+    if visitor.audits:
+        route = getattr(request.scope.get("route"), "path", "")
+        audit_access.check(_store(request), request.method, route, request.path_params, visitor.audits)
     if request.method not in SAFE_METHODS and visitor.csrf:
         _check_same_site(request)
         if not visitor.anonymous and not hmac.compare_digest((csrf or "").encode(), visitor.csrf.encode()):
@@ -233,7 +299,7 @@ Applier = Annotated[Visitor, Depends(require_scope("apply"))]
 def check_exposure(settings: Settings, store: Store, host: str | None = None, insecure: bool = False) -> None:
     """Raise ConfigError if the service would be reachable from other machines without a valid token or ``insecure``."""
     host = settings.service.host if host is None else host
-    if _is_loopback(host) or insecure:
+    if _is_loopback(host) or insecure or settings.service.auth:
         return
     if not tokens.has_valid_token(store):
         raise ConfigError(

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from auditor.api.middleware import PEER
 from auditor.durations import durations
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ class GuardedProtocol(H11Protocol):
         """Count the connection, and start the deadline of its first head."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
+        self.app_state = {**self.app_state, PEER: self.address}
         if self.limits.add(self):
             self._set_waiting(True)
         else:

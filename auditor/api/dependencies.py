@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from auditor.config import Settings
+from auditor.api import audit_access
+from auditor.config import LimitedSettings, Settings
 from auditor.service import audits
-from auditor.store import Store
+from auditor.store import Store, runs
 
 if TYPE_CHECKING:
     from auditor.service.pipeline_processes import PipelineProcesses
@@ -58,12 +59,33 @@ class SingleFlight:
 class AppState:
     """What the service was started with. ``workers``, ``ticker`` and ``pipelines`` are None if they run in other processes."""
 
-    configured: Settings
+    unlimited: Settings
+    """The configuration, whoever asks."""
     store: Store
     workers: Workers | None = None
     ticker: Ticker | None = None
     pipelines: PipelineProcesses | None = None
     single_flight: SingleFlight = field(default_factory=SingleFlight)
+    scope: Mapping[str, Any] | None = None
+    """The request that the state is used for, by which the caller is known; None outside of requests."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of audits that the caller is limited to; empty for all."""
+        visitor = self.scope.get("auditor.visitor") if self.scope is not None else None
+        return visitor.audits if visitor is not None else ()
+
+    @property
+    def configured(self) -> Settings:
+        """The configuration, for a limited caller without the audits of others."""
+        return LimitedSettings.of(self.unlimited, patterns) if (patterns := self.patterns) else self.unlimited
+
+    @property
+    def visible(self) -> tuple[str, ...] | None:
+        """The names of all stored audits that a limited caller may see; None for one that sees all."""
+        if not (patterns := self.patterns):
+            return None
+        return tuple(name for name in runs.list_audits(self.store) if audit_access.matches(name, patterns))
 
     @property
     def settings(self) -> Settings:
@@ -73,7 +95,7 @@ class AppState:
 
 async def get_app_state(request: Request) -> AppState:
     """Return the state of the application. It is async because it does not block, so the framework needs no thread for it."""
-    return cast(AppState, request.app.state.app_state)
+    return replace(cast(AppState, request.app.state.app_state), scope=request.scope)
 
 
 App = Annotated[AppState, Depends(get_app_state)]

@@ -16,8 +16,22 @@ from pydantic import BeforeValidator
 
 from auditor import service
 from auditor.api.dependencies import App
-from auditor.api.routing import RunId, Text, etag_response, route_options, router, slow_request
+from auditor.api.routing import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    Paginated,
+    RunId,
+    Text,
+    etag_response,
+    paginate,
+    parse_cursor,
+    route_options,
+    router,
+    slow_request,
+)
 from auditor.api_models import ApiModel
+from auditor.api_models.connection import ConnectionCheck, ConnectionSummary
 from auditor.api_models.cost import CostKey, Costs
 from auditor.api_models.report import DayReport, RunReport
 from auditor.config import Settings
@@ -26,7 +40,7 @@ from auditor.history import records
 from auditor.model import Report, Side
 from auditor.report import day as days
 from auditor.report import render
-from auditor.service import costs
+from auditor.service import connections, costs
 from auditor.store import Store, runs
 
 routes = router("reports")
@@ -101,6 +115,24 @@ def get_costs(
 ) -> Costs:
     """Return what audits cost, and what is used of the budgets of the day."""
     return costs.list_costs(app.settings, app.store, first=since, days=days, by=by)
+
+
+ConnectionName = Annotated[Text, InPath(description="The connection's name.", max_length=255, examples=["shop"])]
+
+
+@routes.get("/connections", response_model=Paginated[ConnectionSummary], **route_options("read", 404))
+def list_connections(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[ConnectionSummary]:
+    """Return the configured connections and their limits, without where they lead, in the order of their names."""
+    after = parse_cursor("connections", cursor, str) or ""
+    listed = [connection for connection in connections.list_connections(app.configured, app.store) if connection.name > after]
+    return paginate("connections", listed, limit, lambda connection: connection.name)
+
+
+@routes.post("/connections/{connection}/check", response_model=ConnectionCheck, **route_options("run"))
+def check_connection(app: App, connection: ConnectionName) -> ConnectionCheck:
+    """Connect to a database, and say whether it answers, what its server is, and how many tables its user sees."""
+    with slow_request():
+        return connections.check_connection(app.configured, connection)
 
 
 @routes.post("/compare", response_class=Response, **report_options(RunReport, 400, 404, 413))

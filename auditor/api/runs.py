@@ -24,6 +24,7 @@ from auditor.api.routing import (
     Cursor,
     IdempotencyKey,
     Limit,
+    Moment,
     Paginated,
     RunId,
     Text,
@@ -43,7 +44,7 @@ from auditor.durations import durations
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.masking import partition_label
-from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
+from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State, Verdict
 from auditor.service import evidence, stored_differences, stored_runs, workers
 from auditor.service.trace import Asked, trace
 from auditor.store import events, runs
@@ -57,6 +58,7 @@ MOST_TRACED = 100
 JSON = "application/json"
 CSV = "text/csv"
 NDJSON = "application/x-ndjson"
+PARQUET = "application/vnd.apache.parquet"
 
 AuditFilter = Annotated[Text | None, Query(description="Only runs of this audit.", max_length=255)]
 StateFilter = Annotated[State | None, Query(description="Only runs in this state.")]
@@ -64,10 +66,28 @@ StateFilter = Annotated[State | None, Query(description="Only runs in this state
 
 @routes.get("/runs", response_model=Paginated[Run], **route_options("read", 404))
 def list_runs(
-    app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
+    app: App,
+    audit: AuditFilter = None,
+    state: StateFilter = None,
+    verdict: Annotated[Verdict | None, Query(description="Only runs that are done and ended in this verdict.")] = None,
+    since: Annotated[Moment | None, Query(description="Only runs that started then or later.", examples=["2026-03-01T00:00:00Z"])] = None,
+    until: Annotated[Moment | None, Query(description="Only runs that started earlier.", examples=["2026-03-02T00:00:00Z"])] = None,
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
 ) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    listed = records.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    before = parse_cursor("runs", cursor, str)
+    listed = records.list_runs(
+        app.store,
+        audit=audit,
+        state=state,
+        verdict=verdict,
+        since=since,
+        until=until,
+        limit=limit + 1,
+        before=before,
+        among=app.visible,
+    )
     return paginate("runs", listed, limit, lambda stored: stored.run)
 
 
@@ -147,11 +167,12 @@ def file_response(lines: Iterator[str], media_type: str, name: str) -> Streaming
     return StreamingResponse(lines, headers=headers, media_type=media_type)
 
 
-FILE_RESPONSES = {200: {"content": {CSV: {"schema": {"type": "string"}}, NDJSON: {"schema": {"type": "string"}}}}}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+FILE_RESPONSES = {200: {"content": {CSV: {"schema": {"type": "string"}}, NDJSON: {"schema": {"type": "string"}}, PARQUET: BINARY}}}
 
 
 def with_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a route with CSV and NDJSON documented as responses."""
+    """Return the options of a route with CSV, NDJSON and Parquet documented as responses."""
     return {**options, "responses": options["responses"] | FILE_RESPONSES}
 
 
@@ -162,21 +183,35 @@ def list_differences(
     run: RunId,
     kind: Annotated[DifferenceKind | None, Query(description="Only differences of this kind.")] = None,
     state: Annotated[Settling | None, Query(description="Only differences in this state.")] = None,
+    column: Annotated[
+        Text, Query(description="Only rows that differ in this column; those of which no column was read are left out.", max_length=255)
+    ] = "",
+    key: Annotated[
+        Text, Query(description="Only rows with this key, or with it in one of its columns, and ranges that have it.", max_length=1000)
+    ] = "",
+    order: Annotated[
+        stored_differences.Order, Query(description="`key`, `-key`: by key, ascending or descending. Default: as the run found them.")
+    ] = "number",
     cursor: Cursor = None,
     limit: Limit = DEFAULT_LIMIT,
     format: Annotated[
-        Literal["json", "csv", "ndjson"] | None, Query(description="`csv`, `ndjson`: all as a file. Default: by Accept.")
+        Literal["json", "csv", "ndjson", "parquet"] | None,
+        Query(description="`csv`, `ndjson`, `parquet`: all as a file. Default: by Accept."),
     ] = None,
 ) -> Any:
-    """Return the stored differences of a run: a page of them, or all as CSV or NDJSON."""
+    """Return the stored differences of a run, filtered and sorted: a page of them, or all as CSV, NDJSON or Parquet."""
     after = parse_cursor("differences", cursor, int) or 0
     identity = runs.get_run(app.store, run).run
-    selection = stored_differences.select(app.store, identity, kind, state)
+    selection = stored_differences.select(app.store, identity, kind, state, column=column, key=key, order=order)
     accept = request.headers.get("Accept", "")
     if format == "csv" or (format is None and CSV in accept):
         return file_response(stored_differences.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
     if format == "ndjson" or (format is None and NDJSON in accept):
         return file_response(stored_differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
+    if format == "parquet" or (format is None and PARQUET in accept):
+        headers = {"Content-Disposition": f'attachment; filename="differences-{identity[:12]}.parquet"', "Vary": "Accept"}
+        with slow_request():
+            return Response(stored_differences.as_parquet(app.store, selection), headers=headers, media_type=PARQUET)
     page = stored_differences.list_page(app.store, selection, after, limit + 1)
     return paginate("differences", page, limit, lambda difference: difference.number)
 
@@ -219,9 +254,16 @@ def resume_run(request: Request, response: Response, app: App, run: RunId) -> Ru
 
 
 @routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))
-def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Event]:
+def list_events(
+    app: App,
+    actor: Annotated[Text | None, Query(description="Only what this token, user or address did.", max_length=255)] = None,
+    subject: Annotated[Text | None, Query(description="Only what was done to this audit, run or token.", max_length=255)] = None,
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[Event]:
     """Return the log of requests that changed something, newest first."""
-    listed = events.list_events(app.store, limit=limit + 1, before=parse_cursor("events", cursor, int))
+    before = parse_cursor("events", cursor, int)
+    listed = events.list_events(app.store, limit=limit + 1, before=before, actor=actor, subject=subject)
     return paginate("events", [_event(event) for event in listed], limit, lambda event: event.number)
 
 

@@ -23,6 +23,8 @@ class Token(ApiModel):
     last_used: dt.datetime | None
     created_by: str
     """The name of the token that created it, over HTTP; empty for one created on the command line."""
+    audits: tuple[str, ...]
+    """Patterns of the audits that it is limited to; empty for all."""
 
 
 class Event(ApiModel):

@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 from pydantic import Field, JsonValue
 
 from auditor.api_models import ApiModel
+from auditor.api_models.incident import Incident
 from auditor.api_models.run import VERIFIED, WITHIN, Run
 from auditor.model import Leveling, Side, State, Status, Verdict
 
@@ -211,6 +212,10 @@ class SharedTableStatus(ApiModel):
     audits: dict[str, Status] = Field(description="The status of each of these audits, by its name.")
 
 
+Change: TypeAlias = Literal["new", "still", "recovered"]
+"""Whether what differs is new or was there before, or the audit has recovered with its last run."""
+
+
 class Audit(ApiModel):
     """An audit and its status. Each leg of an audit via a dump is an audit here."""
 
@@ -219,14 +224,24 @@ class Audit(ApiModel):
     target: str
     method: str
     threshold: float = Field(description="The score below which a run is a mismatch; 1 if no score below is allowed.")
+    owner: str | None = Field(description="Who answers for the audit, as `owner` in auditor.yaml says; null without one.")
     defined_over_http: bool = Field(description="Whether the audit was defined over HTTP rather than in auditor.yaml.")
     paused: bool = Field(description="Whether the schedule skips the audit.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
+    since: dt.datetime | None = Field(
+        description="When the first of the runs started that ended in the last verdict, one after the other; null without a verdict, and"
+        " for a rolling audit."
+    )
+    change: Change | None = Field(
+        description="`new`: the last run was the first that did not match. `still`: earlier ones did not match either. `recovered`: the"
+        " last run was the first that matched again. Null for any other match."
+    )
     table: SharedTableStatus | None = Field(description="How the target's table stands, if other audits name columns of it; else null.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
     active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")
+    incident: Incident | None = Field(description="The open incident, with who acknowledged it; null while the audit has none.")
 
 
 class AuditDetails(Audit):
@@ -250,6 +265,17 @@ class Verification(ApiModel):
     within_threshold_through: dt.datetime | None = Field(description=WITHIN)
     run: str | None = Field(description="The run of the last verdict.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
+
+
+class ScheduledAudit(ApiModel):
+    """When an audit, of tables or of segments, is due."""
+
+    audit: str
+    cron: str = Field(examples=["30 6 * * *"])
+    timezone: str = Field(examples=["UTC"])
+    jitter: float = Field(description="Seconds within which the audit is late by an amount of its own.")
+    paused: bool = Field(description="Whether the schedule skips the audit.")
+    next: tuple[dt.datetime, ...] = Field(description="The next times at which it is due; fewer than asked for if the schedule ends.")
 
 
 class PauseState(ApiModel):

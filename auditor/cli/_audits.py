@@ -17,7 +17,7 @@ from auditor.cli._output import (
     current_user,
     data_output,
     load_settings,
-    notify_channels,
+    notifying,
     one_off_settings,
     open_optional_store,
     print_json,
@@ -125,7 +125,12 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
     error_codes: list[int] = []
     chains: dict[str, Combined] = {}
     rolling: dict[str, RollingTable] = {}
-    with open_optional_store(configured, options.no_store) as store, shared_statement_slots(store), watching(options.quiet) as watch:
+    with (
+        open_optional_store(configured, options.no_store) as store,
+        shared_statement_slots(store),
+        watching(options.quiet) as watch,
+        notifying(configured, store) as notify,
+    ):
         for name in names:
             try:
                 report = _run_one(options, configured, store, name, watch, overrides)
@@ -134,7 +139,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
                 error_codes.append(error.exit_code)
                 continue
             reports.append(report)
-            notify_channels(configured, store, report)
+            notify(report)
             if report.state is State.CANCELLED:
                 break
         if store and not one_off_settings(options):

@@ -6,7 +6,7 @@ import argparse
 import getpass
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,13 +111,33 @@ def current_user() -> str:
         return ""
 
 
+@contextmanager
+def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[Report], None]]:
+    """Yield a function that notifies the channels of a finished run, together with others that end within a minute or with the block."""
+    if store is None or not (configured.notify.channels or configured.notify.openlineage):
+        yield lambda _: None
+        return
+    from auditor.service.notify import Batch
+
+    batch = Batch(configured, store)
+
+    def print_failures(failures: Iterable[str]) -> None:
+        for failure in failures:
+            print(f"auditor: {failure}", file=sys.stderr)
+
+    try:
+        yield lambda report: print_failures(batch.add(configured, report))
+    finally:
+        print_failures(batch.flush())
+
+
 def notify_channels(configured: Settings, store: Store | None, report: Report) -> None:
     """Notify the configured channels and OpenLineage of a finished run; failures are printed to standard error."""
     if store is None or not (configured.notify.channels or configured.notify.openlineage):
         return
-    from auditor.service.notify import notify_run
+    from auditor.service.notify import notify_of_run
 
-    for failure in notify_run(configured.notify, store, report, evidence=configured.evidence, audits=configured.audits):
+    for failure in notify_of_run(configured, store, report):
         print(f"auditor: {failure}", file=sys.stderr)
 
 

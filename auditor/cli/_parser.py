@@ -88,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit_commands(command)
     _add_run_commands(command)
     _add_wait_command(command)
+    _add_incident_commands(command)
     _add_patch_command(command)
     _add_trace_command(command)
     _add_bisect_command(command)
@@ -310,6 +311,27 @@ def _add_run_commands(command: AddCommand) -> None:
     _add_format_option(prune, "text", "json")
 
 
+def _add_incident_commands(command: AddCommand) -> None:
+    listing = _with_server(_with_config(command("incidents", _lazy("_incidents", "incidents"), "List incidents, newest first")))
+    listing.add_argument("audit", nargs="?", metavar="AUDIT", help="list only the incidents of this audit")
+    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="list at most N (default: %(default)s)")
+    _add_format_option(listing, "text", "json")
+
+    summary = "Say that you know of an audit's open incident"
+    more = (
+        "Who, why and until when is stored. Nobody is notified again of what is known; with --mute, of nothing that the incident has."
+        " It ends with the incident."
+    )
+    known = _with_server(_with_config(command("acknowledge", _lazy("_incidents", "acknowledge"), summary, more)))
+    known.add_argument("audit", metavar="AUDIT", help="audit whose incident is acknowledged")
+    known.add_argument("--why", default="", metavar="REASON", help="the reason, for others to read")
+    known.add_argument("--mute", action="store_true", help="notify nobody about the incident")
+    known.add_argument("--until", type=_moment, metavar="TIME", help="when it ends (ISO 8601; without a zone UTC)")
+    known.add_argument("--known", action="store_true", help="let it end, too, with the first run that finds a new differing row")
+    known.add_argument("--withdraw", action="store_true", help="withdraw it, so that all are notified again")
+    _add_format_option(known, "text", "json")
+
+
 def _add_wait_command(command: AddCommand) -> None:
     summary = "Wait until audits have verified everything up to a moment, so that a next step reads only what was proved"
     more = (
@@ -466,6 +488,8 @@ def _add_service_commands(command: AddCommand) -> None:
     create.add_argument("--name", required=True, metavar="NAME", help="name of the token")
     scopes = ("read", "run", "define", "pipeline", "repair", "apply", "admin")
     create.add_argument("--scope", required=True, choices=scopes, help="what the token permits")
+    more = "limit it to audits of these names, or patterns such as 'shop.*' (default: all)"
+    create.add_argument("--audits", type=_names, default=(), metavar="AUDIT,..", help=more)
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
     _add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
     revoke = actions.add_parser("revoke", help="revoke a token at once")

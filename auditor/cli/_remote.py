@@ -83,6 +83,26 @@ def wait(options: argparse.Namespace) -> int:
     return wait_for(_select(service, options.audits), lambda name: service.verification(name, options.through), options)
 
 
+def incidents(options: argparse.Namespace) -> int:
+    """List incidents, newest first."""
+    from auditor.cli._incidents import print_incidents
+
+    service = client(options)
+    listed = list(islice(service.incidents(options.audit), options.limit))
+    if options.audit and not listed:
+        service.audit(options.audit)  # raises UnknownAudit
+    return print_incidents(listed, options)
+
+
+def acknowledge(options: argparse.Namespace) -> int:
+    """Acknowledge or mute an audit's open incident, or withdraw that."""
+    from auditor.cli._incidents import print_incident, read_options
+
+    asked, service = read_options(options), client(options)
+    incident = service.withdraw_acknowledgement(options.audit) if asked is None else service.acknowledge(options.audit, **asked)
+    return print_incident(incident, options)
+
+
 def bisect(options: argparse.Namespace) -> int:
     """Print what the ledger of an audit says."""
     from auditor.cli._bisect import print_bisection

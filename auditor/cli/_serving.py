@@ -121,7 +121,8 @@ def token(options: argparse.Namespace) -> int:
             except (ValueError, OverflowError) as error:
                 raise ConfigError(f"--expires: {error}") from None
             expires = dt.datetime.now(dt.UTC) + lifetime if lifetime else None
-            print(tokens.create(store, name=options.name, scope=options.scope, expires=expires, by=current_user()))
+            limits = {"expires": expires, "audits": options.audits}
+            print(tokens.create(store, name=options.name, scope=options.scope, by=current_user(), **limits))
         elif options.action == "revoke":
             tokens.revoke(store, options.name, by=current_user())
             if not options.quiet:
@@ -137,10 +138,12 @@ def _print_tokens(tokens: list[Token], form: str) -> None:
         return
     from rich.table import Table
 
-    table = Table("name", "scope", "created", "expires", "revoked", "last used", "made by", box=None, header_style="bold")
+    table = Table("name", "scope", "audits", "created", "expires", "revoked", "last used", "made by", box=None, header_style="bold")
     for token in tokens:
         moments = (token.created_at, token.expires, token.revoked, token.last_used)
-        table.add_row(token.name, token.scope, *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments), token.created_by)
+        table.add_row(
+            token.name, token.scope, ", ".join(token.audits), *(f"{at:%Y-%m-%d %H:%M}" if at else "" for at in moments), token.created_by
+        )
     console().print(table)
 
 

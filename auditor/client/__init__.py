@@ -27,10 +27,12 @@ from urllib.parse import urlencode
 
 from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
-from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, ScheduledAudit, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.api_models.connection import ConnectionCheck, ConnectionSummary
 from auditor.api_models.cost import CostKey, Costs
+from auditor.api_models.incident import Covered, DifferenceChanges, Incident
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable, TableEvent
 from auditor.api_models.repair import Patch, PatchRow, Repair
 from auditor.api_models.report import DayReport, RunReport
@@ -111,6 +113,46 @@ class Client:
     def unpause(self, audit: str) -> PauseState:
         """Schedule a paused audit again. Raises UnknownAudit."""
         return self._service.model(PauseState, "POST", f"/audits/{quoted(audit)}/unpause")
+
+    def incidents(self, audit: str | None = None) -> Iterator[Incident]:
+        """Yield the incidents, of all audits or of one, open and closed, newest first."""
+        yield from self._service.models(Incident, "/incidents", {"audit": audit} if audit else {})
+
+    def schedules(self, times: int = 1) -> Iterator[ScheduledAudit]:
+        """Yield when each scheduled audit is due, with the next ``times`` (at most 20), in the order of their names."""
+        yield from self._service.models(ScheduledAudit, "/schedules", {"times": times})
+
+    def connections(self) -> Iterator[ConnectionSummary]:
+        """Yield the connections of the service and their limits, without where they lead."""
+        yield from self._service.models(ConnectionSummary, "/connections", {})
+
+    def check_connection(self, name: str) -> ConnectionCheck:
+        """Let the service connect to a database, and return whether it answers. Raises ConfigError for an unknown connection."""
+        return self._service.model(ConnectionCheck, "POST", f"/connections/{quoted(name)}/check")
+
+    def acknowledge(
+        self, audit: str, *, why: str, muted: bool = False, until: dt.datetime | None = None, differences: Covered = "all"
+    ) -> Incident:
+        """Acknowledge an audit's open incident: nobody is notified again of what is known; ``muted``: of nothing that the incident has.
+
+        It ends with the incident, at ``until``, and with ``differences="known"`` with the first run that finds a new differing row.
+        Raises UnknownAudit, NoIncident and ConfigError.
+        """
+        body = {"why": why, "muted": muted, "until": until.isoformat() if until else None, "differences": differences}
+        return self._service.model(Incident, "PUT", f"/audits/{quoted(audit)}/acknowledgement", body)
+
+    def withdraw_acknowledgement(self, audit: str) -> Incident:
+        """Withdraw the acknowledgement of an audit's open incident. Raises UnknownAudit and NoIncident."""
+        return self._service.model(Incident, "DELETE", f"/audits/{quoted(audit)}/acknowledgement")
+
+    def changes(self, run: str, since: str | None = None, *, shown: int = 10) -> DifferenceChanges:
+        """Return which differing rows of a run are new, gone or the same since an earlier run of its audit, by default the last done one.
+
+        Up to ``shown`` rows of each kind are in it. Raises UnknownRun, ConfigError for runs of different audits, and NoReport if there is
+        no earlier run.
+        """
+        parameters = {"shown": str(shown), **({"since": since} if since else {})}
+        return self._service.model(DifferenceChanges, "GET", f"/runs/{quoted(run)}/changes?{urlencode(parameters)}")
 
     def request(self, audit: str, *, reason: str = "", overrides: Mapping[str, Any] = {}, idempotency: str | None = None) -> Run:
         """Request a run of an audit; ``overrides`` are settings of this run, such as ``method``, or ``keys`` or ``times`` for a slice.

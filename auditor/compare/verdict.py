@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auditor.config import Threshold
+from auditor.config import Allowed, Threshold
 from auditor.model import Comparison, Difference, Differences, HistoryCheck, Jaccard, Verdict
 from auditor.quantities import plural
 
@@ -67,7 +67,7 @@ def conclude(
     if not estimated and not confirmed and not (differences.unsettled and allowed):
         return _conclude_without_differences(comparison, differences, reasons)
     if allowed:
-        return Verdict.MATCH, (*reasons, *judged.reasons)
+        return Verdict.MATCH, (*reasons, *judged.reasons, *_warnings(threshold, compute_bounds(comparison, jaccard, differences)))
     if not confirmed and documents:
         return _doubt_documents(comparison, documents, judged.verdict, (*reasons, *judged.reasons))
     if not confirmed and _is_changing(differences):
@@ -97,9 +97,11 @@ def _doubt_documents(
 
 def _conclude_unnamed(comparison: Comparison, similar: Jaccard, threshold: Threshold) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict of a method that names no rows, some of which differ."""
-    judged = judge_threshold(threshold, compute_bounds(comparison, similar))
+    bounds = compute_bounds(comparison, similar)
+    judged = judge_threshold(threshold, bounds)
     verdict = Verdict.UNKNOWN if comparison.skipped and judged.verdict is Verdict.MATCH else judged.verdict
-    return verdict, (*comparison.reasons, *judged.reasons)
+    warnings = _warnings(threshold, bounds) if verdict is Verdict.MATCH else []
+    return verdict, (*comparison.reasons, *judged.reasons, *warnings)
 
 
 def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tuple[Verdict, tuple[str, ...]]:
@@ -277,7 +279,22 @@ def _one_sided(comparison: Comparison, similarity: float) -> float:
     return sum(comparison.rows.values()) * (1 - similarity) / (1 + similarity)
 
 
-def judge_threshold(threshold: Threshold, known: Bounds) -> Judgement:
+def exceeds_warning(threshold: Threshold, known: Bounds) -> bool:
+    """Return whether more differs, or may, than the threshold's ``warn`` allows; False if it has none."""
+    return threshold.warn is not None and judge_threshold(threshold.warn, known).verdict is not Verdict.MATCH
+
+
+def _warnings(threshold: Threshold, known: Bounds) -> list[str]:
+    """Return a sentence for a match of which the channels are warned."""
+    if threshold.warn is None or not exceeds_warning(threshold, known):
+        return []
+    limits = {"score": f"a similarity of {threshold.warn.score:g}"} if threshold.warn.score < 1 else {}
+    limits |= {"rows": plural(threshold.warn.rows, "differing row", "differing rows")} if threshold.warn.rows is not None else {}
+    limits |= {"share": f"{threshold.warn.share:.4%} of the rows"} if threshold.warn.share is not None else {}
+    return [f"this is a warning: the level warn of the threshold allows {' or '.join(limits.values()) or 'no difference'}"]
+
+
+def judge_threshold(threshold: Allowed, known: Bounds) -> Judgement:
     """Return what the threshold says. Its criteria are alternatives: one that allows the differences suffices."""
     judged = [judgement for criterion in (_by_score, _by_rows, _by_share) if (judgement := criterion(threshold, known))]
     if not judged:  # nothing is allowed to differ
@@ -288,7 +305,7 @@ def judge_threshold(threshold: Threshold, known: Bounds) -> Judgement:
     return Judgement(Verdict.MISMATCH, tuple(reason for judgement in judged for reason in judgement.reasons))
 
 
-def _by_score(threshold: Threshold, known: Bounds) -> Judgement | None:
+def _by_score(threshold: Allowed, known: Bounds) -> Judgement | None:
     if threshold.score == 1:
         return None
     least, upper = known.similar.least, known.similar.score.upper
@@ -302,7 +319,7 @@ def _by_score(threshold: Threshold, known: Bounds) -> Judgement | None:
     return Judgement(Verdict.UNKNOWN, (f"the similarity is {between}, so the threshold {threshold.score:g} is undecided",))
 
 
-def _by_rows(threshold: Threshold, known: Bounds) -> Judgement | None:
+def _by_rows(threshold: Allowed, known: Bounds) -> Judgement | None:
     if threshold.rows is None:
         return None
     exact = known.fewest == known.most
@@ -316,7 +333,7 @@ def _by_rows(threshold: Threshold, known: Bounds) -> Judgement | None:
     return Judgement(Verdict.UNKNOWN, (sentence,))
 
 
-def _by_share(threshold: Threshold, known: Bounds) -> Judgement | None:
+def _by_share(threshold: Allowed, known: Bounds) -> Judgement | None:
     if threshold.share is None or not known.rows:
         return None
     fewest, most, exact = known.fewest / known.rows, known.most / known.rows, known.fewest == known.most

@@ -75,10 +75,10 @@ from auditor.config._pipeline import (
     computed_kind,
 )
 from auditor.config._schedule import Schedule
-from auditor.config._service import Service
-from auditor.config._settings import Settings, find_secrets
+from auditor.config._service import Auth, ProxyGroup, Service
+from auditor.config._settings import LimitedSettings, Settings, find_secrets
 from auditor.config._store import Evidence, Retention, Store
-from auditor.config._tolerance import Threshold, Tolerance
+from auditor.config._tolerance import Allowed, Threshold, Tolerance
 from auditor.config._topic_source import PublishedBy, ReadTopic, TopicColumns, TopicSource
 from auditor.config._topics import TopicTarget
 
@@ -89,9 +89,11 @@ __all__ = [
     "MIN_KEY",
     "SOURCE_FIELDS",
     "TOPIC_SCHEMA",
+    "Allowed",
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",
+    "Auth",
     "Broker",
     "Budget",
     "Carrier",
@@ -109,6 +111,7 @@ __all__ = [
     "History",
     "KeyRange",
     "Ladder",
+    "LimitedSettings",
     "Limits",
     "MergeAt",
     "MessageSettings",
@@ -126,6 +129,7 @@ __all__ = [
     "PipelineTarget",
     "Price",
     "Proxy",
+    "ProxyGroup",
     "PublishedBy",
     "ReadTopic",
     "Recheck",

@@ -357,6 +357,8 @@ class Audit(Strict):
     """A dump that stands in for the source."""
     through: ThroughTopic | None = None
     """The topic by which rows come into the target, where no pipeline of this configuration carries them; runs do not read it."""
+    owner: str | None = Field(None, min_length=1)
+    """Who answers for it: a team or a person. Channels of ``notify`` with ``owners`` are notified about audits of these alone."""
     schedule: ScheduleField | None = None
     """When the audit is due."""
     schema_: Literal["note", "strict"] = Field("note", alias="schema")
@@ -390,6 +392,11 @@ class Audit(Strict):
         if self.rolling and self.method == "counts":
             raise ValueError(
                 "rolling needs partitions, which the method counts does not compare; use the method signature, minhash or exact"
+            )
+        if self.threshold.warn and (self.rolling or self.method == "counts"):
+            setting = "rolling" if self.rolling else "method: counts"
+            raise ValueError(
+                f"threshold: warn and {setting} cannot be combined: it needs the number of rows that differ in the whole table"
             )
         if self.history:
             self._check_history(last)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from auditor.config._base import Duration, Strict
 
-Occasion = Literal["mismatch", "recovery", "unknown", "patch", "pipeline", "digest"]
+Occasion = Literal["mismatch", "warning", "recovery", "unknown", "patch", "pipeline", "digest"]
 
 
 class Channel(Strict):
@@ -17,10 +17,12 @@ class Channel(Strict):
 
     url: str = Field(repr=False)
     """Where messages go, as a URL of apprise."""
-    on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown", "patch", "pipeline")
-    """Occasions for a message: ``mismatch``, ``recovery``, ``unknown``, ``patch``, ``pipeline``, ``digest``."""
+    on: tuple[Occasion, ...] = ("mismatch", "warning", "recovery", "unknown", "patch", "pipeline")
+    """Occasions for a message: ``mismatch``, ``warning``, ``recovery``, ``unknown``, ``patch``, ``pipeline``, ``digest``."""
     audits: tuple[str, ...] = ()
     """Audits that it is notified about; by default all. With any it is not notified about pipelines."""
+    owners: tuple[str, ...] = ()
+    """Owners (``owner`` of audits) of whose audits it is notified; by default all. With any it is not notified about pipelines."""
 
 
 def _check_url(text: str) -> str:

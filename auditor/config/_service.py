@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from auditor.api_models.access import Scope
 from auditor.config._base import Duration, Strict
 
 
@@ -35,6 +37,57 @@ def _check_public_url(text: str) -> str:
     return text
 
 
+def _check_header(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", text) or text.lower() in ("authorization", "cookie", "host", "x-forwarded-for"):
+        raise ValueError(f"{text!r} is not a header of a proxy's own; write the one that it sets: X-Auth-Request-User")
+    return text
+
+
+Header = Annotated[str, AfterValidator(_check_header)]
+
+
+class ProxyGroup(Strict):
+    """What the people of a group may do."""
+
+    scope: Scope = "read"
+    """The scope that they have, as that of a token."""
+    audits: tuple[str, ...] = ()
+    """Names or patterns of the audits that they are limited to, such as ``shop.*``; by default all."""
+
+    @model_validator(mode="after")
+    def _can_be_limited(self) -> ProxyGroup:
+        if self.audits and self.scope in ("define", "pipeline"):
+            raise ValueError(f"the scope {self.scope} cannot be limited to audits: it reaches tables of others; write another one")
+        return self
+
+
+EVERYBODY = "*"
+"""The group of those who are in none of the others."""
+
+
+class Auth(Strict):
+    """An authenticating proxy, whose header says who asks. Single sign-on, as by OIDC or SAML, is the proxy's work."""
+
+    proxy_header: Header
+    """The header with the user's name, which the proxy sets, and removes where a client sent it."""
+    from_: tuple[Annotated[str, AfterValidator(_check_network)], ...] = Field(alias="from", min_length=1)
+    """Addresses and networks of the proxy as the connections to the service come from them. From others the header is refused."""
+    groups_header: Header | None = None
+    """The header with the user's groups, separated by commas."""
+    groups: dict[str, ProxyGroup] = {EVERYBODY: ProxyGroup()}
+    """What each group may do; of several groups of a user the first one here counts, and ``*`` is everybody else. By default all read."""
+
+    @model_validator(mode="after")
+    def _groups_are_known(self) -> Auth:
+        if self.groups_header is None and (named := [name for name in self.groups if name != EVERYBODY]):
+            raise ValueError(f"groups: {named[0]} needs groups_header, the header by which the proxy says who is in it")
+        return self
+
+    def find_group(self, names: Collection[str]) -> ProxyGroup | None:
+        """Return what a user of these groups may do; None if nothing."""
+        return next((group for name, group in self.groups.items() if name != EVERYBODY and name in names), self.groups.get(EVERYBODY))
+
+
 class Service(Strict):
     """Settings of ``auditor serve``."""
 
@@ -53,6 +106,8 @@ class Service(Strict):
     proxies: tuple[Annotated[str, AfterValidator(_check_network)], ...] = ("127.0.0.1", "::1")
     """Addresses and networks of trusted proxies. Only their X-Forwarded-Proto and X-Forwarded-For are used, for whether a request came
     by TLS and from which address."""
+    auth: Auth | None = None
+    """A proxy that authenticates people. By default nobody is believed who asks without a token."""
     public_url: Annotated[str, AfterValidator(_check_public_url)] | None = None
     """The URL at which people reach the service, as ``https://auditor.example.org``."""
     allowed_hosts: tuple[Annotated[str, AfterValidator(_check_host)], ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import AfterValidator, model_validator
@@ -19,6 +20,8 @@ from auditor.config._pipeline import ANEW, Pipeline, SegmentAudit, find_problems
 from auditor.config._service import Service
 from auditor.config._store import Evidence, Retention, Store
 from auditor.errors import ConfigError, UnknownAudit, UnknownPipeline
+
+Named = TypeVar("Named")
 
 
 class Settings(Strict):
@@ -166,6 +169,24 @@ class Settings(Strict):
         if name not in self.pipelines:
             raise UnknownPipeline(describe_unknown("pipeline", name, self.pipelines))
         return self.pipelines[name]
+
+
+class LimitedSettings(Settings):
+    """The configuration as a caller sees it who is limited to audits of some patterns: without other audits, and without pipelines."""
+
+    only: tuple[str, ...] = ()
+    """The patterns."""
+
+    @classmethod
+    def of(cls, settings: Settings, patterns: tuple[str, ...]) -> LimitedSettings:
+        """Return these settings with the audits alone that match one of the patterns."""
+        values = {name: getattr(settings, name) for name in Settings.model_fields}
+        limited = cls.model_construct(**{**values, "pipelines": {}, "only": patterns})
+        return limited.model_copy(update={"audits": limited.select(settings.audits), "segments": limited.select(settings.segments)})
+
+    def select(self, named: Mapping[str, Named]) -> dict[str, Named]:
+        """Return those whose names match one of the patterns."""
+        return {name: value for name, value in named.items() if any(fnmatchcase(name, pattern) for pattern in self.only)}
 
 
 def _find_unpriced(audits: Mapping[str, Audit], connections: Mapping[str, ConnectionSettings]) -> Iterator[tuple[tuple[str, ...], str]]:

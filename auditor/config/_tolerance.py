@@ -26,8 +26,8 @@ class Tolerance(Strict):
         return self
 
 
-class Threshold(Strict):
-    """What still counts as a match: at least this ``score``, or at most this many differing ``rows``, or this ``share`` of them.
+class Allowed(Strict):
+    """What may differ: at least this ``score``, or at most this many differing ``rows``, or this ``share`` of them.
 
     Rows are counted, not keys: a key that the target holds 5,000 times too often is 5,000 rows.
     """
@@ -46,4 +46,44 @@ def _from_number(value: Any) -> Any:
     return value
 
 
-ThresholdField = Annotated[Threshold, BeforeValidator(_from_number)]
+class Threshold(Allowed):
+    """What still counts as a match, and beyond which ``warn`` channels are warned although it is one.
+
+    Written as a score, as what is allowed, or as both levels: ``{warn: {rows: 10}, fail: {rows: 100}}``.
+    """
+
+    warn: Annotated[Allowed, BeforeValidator(_from_number)] | None = None
+    """What may differ without a warning; less than what counts as a match."""
+
+    @model_validator(mode="after")
+    def _warns_first(self) -> Threshold:
+        if self.warn is None:
+            return self
+        if (self.score, self.rows, self.share) == (1.0, None, None):
+            raise ValueError("warn needs fail, beyond which a run is a mismatch: {warn: {rows: 10}, fail: {rows: 100}}")
+        more = {
+            "score": self.warn.score < self.score,
+            "rows": self.warn.rows is not None and self.rows is not None and self.warn.rows > self.rows,
+            "share": self.warn.share is not None and self.share is not None and self.warn.share > self.share,
+        }
+        if name := next((name for name, allows_more in more.items() if allows_more), None):
+            raise ValueError(f"warn: {name} allows more than fail does; warn has to come first")
+        return self
+
+
+def _from_levels(value: Any) -> Any:
+    """Bring ``{warn: ..., fail: ...}`` into the form of a `Threshold`. Raises ValueError for ``fail`` beside what it stands for."""
+    value = _from_number(value)
+    if not isinstance(value, dict) or "fail" not in value:
+        return value
+    if others := sorted(set(value) - {"warn", "fail"}):
+        raise ValueError(f"fail and {others[0]} cannot be combined; write {others[0]} below fail:")
+    fail = _from_number(value["fail"])
+    if not isinstance(fail, dict):
+        raise ValueError("fail is a score, or has score, rows or share: {rows: 100}")
+    if "warn" in fail:
+        raise ValueError("write warn beside fail, not below it")
+    return {**fail, **({"warn": value["warn"]} if "warn" in value else {})}
+
+
+ThresholdField = Annotated[Threshold, BeforeValidator(_from_levels)]

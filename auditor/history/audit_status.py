@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from statistics import median
 from typing import Protocol
@@ -51,6 +52,10 @@ NOTHING = AuditState()
 
 MIN_STALE_AGE = 86400.0
 """Seconds below which a verdict of an audit without a schedule is never stale."""
+
+
+NO_THRESHOLD = Threshold()
+"""That of audits whose settings have none."""
 
 
 class Scheduled(Protocol):
@@ -165,7 +170,7 @@ def derive_standing(
         last=last,
         last_run=_describe_last(last) if last and last is not run else "",
         active=active,
-        threshold=Threshold.model_validate(run.definition.get("threshold", {})),
+        threshold=Threshold.model_validate(written) if (written := run.definition.get("threshold")) is not None else NO_THRESHOLD,
         verified_through=verified_through,
         within_threshold_through=within_through,
     )
@@ -194,7 +199,7 @@ def _verified(own: Sequence[StoredRun], settings: str | None, state: AuditState)
     remembered = state.verified_under(settings or "")
     through: list[dt.datetime | None] = []
     for field, known in zip(("verified_through", "within_threshold_through"), remembered, strict=True):
-        marked = (run for run in own if getattr(run, field) and fingerprint.hash_settings(run.definition) == settings)
+        marked = (run for run in own if getattr(run, field) and fingerprint.hash_stored(run.definition) == settings)
         through.append(next((getattr(run, field) for run in marked), known))
     verified, within = through
     return verified, within if within and (verified is None or within > verified) else None
@@ -209,12 +214,18 @@ def _stale_reason(own: Sequence[StoredRun], run: StoredRun, audit: Scheduled | N
 
 def _overdue_reason(schedule: Schedule, own: Sequence[StoredRun], run: StoredRun, at: dt.datetime) -> str:
     """Return why a scheduled audit is stale: it was due, and no run ended in a verdict within the grace period."""
-    due = next(CronSim(schedule.cron, run.started.astimezone(ZoneInfo(schedule.timezone))), None)
+    due = _first_due(schedule.cron, schedule.timezone, run.started)
     if due is None or at <= due + dt.timedelta(seconds=schedule.jitter + SCHEDULE_GRACE):
         return ""
     began = any(other.started > due for other in own)
     since = "no run since then ended in a verdict" if began else "has not started since"
     return f"it was due at {due.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC and {since}"
+
+
+@lru_cache(maxsize=10_000)
+def _first_due(cron: str, timezone: str, after: dt.datetime) -> dt.datetime | None:
+    """Return the first time of a schedule after a moment, in the schedule's zone. It is cached, as standings of all audits ask for it."""
+    return next(CronSim(cron, after.astimezone(ZoneInfo(timezone))), None)
 
 
 def _unusual_age_reason(own: Sequence[StoredRun], age: float, at: dt.datetime) -> str:
@@ -246,7 +257,18 @@ def load_standings(
     only: str | None = None,
 ) -> dict[str, Standing]:
     """Return the status of each of these audits, by audit; with ``only`` the store is read for this one alone. Raises StoreError."""
-    kept = runs.list_latest_runs(store, only)
+    return derive_standings(store, audits, connections, at, states, runs.list_latest_runs(store, only))
+
+
+def derive_standings(
+    store: Store,
+    audits: Mapping[str, Audit],
+    connections: Mapping[str, ConnectionSettings],
+    at: dt.datetime,
+    states: Mapping[str, AuditState],
+    kept: Mapping[str, list[StoredRun]],
+) -> dict[str, Standing]:
+    """Return the status of each of these audits, by audit, from its runs that `runs.list_latest_runs` returned. Raises StoreError."""
     hashes = {name: fingerprint.hash_audit(name, audit, connections) for name, audit in audits.items()}
     return {name: _load_standing(store, name, audit, hashes[name], kept.get(name, []), at, states) for name, audit in audits.items()}
 

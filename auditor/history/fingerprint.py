@@ -36,6 +36,7 @@ IGNORED_SETTINGS = frozenset(
         "allow_empty",
         "align",
         "history",
+        "owner",
     }
 )
 """Settings that decide how, how much and when a run reads, but not what it means that two rows match."""
@@ -81,9 +82,28 @@ def hash_settings(definition: Mapping[str, Any]) -> str:
     first = ladder["levels"][0] if ladder else definition.get("method")
     decisive = {name: value for name, value in definition.items() if name not in IGNORED_SETTINGS} | {"by counts": first == "counts"}
     decisive["version"] = canonical.VERSION
+    if threshold := definition.get("threshold"):  # a warning changes no verdict
+        decisive["threshold"] = {name: value for name, value in threshold.items() if name != "warn"}
     if settle := definition.get("settle"):
         decisive["settle"] = [settle["column"], settle.get("nulls")]
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+REMEMBERED = 10_000
+"""Settings of stored runs of which the hash is remembered."""
+
+_stored_hashes: dict[int, tuple[Mapping[str, Any], str]] = {}
+"""Hashes of the settings of stored runs by the identity of the mapping, which the runs of one version share and nothing changes."""
+
+
+def hash_stored(definition: Mapping[str, Any]) -> str:
+    """Return `hash_settings` of a stored run's settings."""
+    known = _stored_hashes.get(id(definition))
+    if known is None or known[0] is not definition:
+        if len(_stored_hashes) >= REMEMBERED:
+            _stored_hashes.clear()
+        known = _stored_hashes[id(definition)] = definition, hash_settings(definition)
+    return known[1]
 
 
 _hashes: dict[str, tuple[Audit, Mapping[str, ConnectionSettings], str]] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -368,9 +368,21 @@ def load_partition_map(store: Store, run: str) -> PartitionMap | None:
     return unpack_partition_map(body) if body else None
 
 
-def list_runs(store: Store, *, audit: str | None = None, state: str | None = None, limit: int = 50, before: str | None = None) -> list[Run]:
-    """Return the newest runs, of all audits or of one, older than ``before``. Raises StoreError, and UnknownRun for ``before``."""
-    return [as_run(stored) for stored in runs.list_runs(store, audit=audit, state=state, limit=limit, before=before)]
+def list_runs(
+    store: Store,
+    *,
+    audit: str | None = None,
+    state: str | None = None,
+    limit: int = 50,
+    before: str | None = None,
+    verdict: str | None = None,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    among: Collection[str] | None = None,
+) -> list[Run]:
+    """Return the newest runs that these conditions select, older than ``before``. Raises StoreError, and UnknownRun for ``before``."""
+    filters: dict[str, Any] = {"audit": audit, "state": state, "verdict": verdict, "since": since, "until": until, "among": among}
+    return [as_run(stored) for stored in runs.list_runs(store, limit=limit, before=before, **filters)]
 
 
 def get_run(store: Store, run: str) -> Run:

@@ -256,6 +256,13 @@ def _load_report(store: Store, run: StoredRun) -> tuple[Report | None, str]:
 
 def not_compared(report: Report) -> Iterator[str]:
     """Yield what a run did not compare, and why, one sentence each."""
+    yield from not_read(report)
+    if report.plan:
+        yield from (str(levelling) for levelling in report.plan.not_compared)
+
+
+def not_read(report: Report) -> Iterator[str]:
+    """Yield which rows a run did not compare, and why, one sentence each."""
     comparison, plan = report.comparison, report.plan
     if comparison and comparison.skipped:
         partitions = "partition" if comparison.skipped == 1 else "partitions"
@@ -264,5 +271,3 @@ def not_compared(report: Report) -> Iterator[str]:
         yield f"this run read {formatting.percent(report.covered)} of the table's partitions; other runs read the others"
     if plan and plan.watermark:
         yield f"rows from {plan.watermark} UTC on were left out on both sides, as still in flight"
-    if plan:
-        yield from (str(levelling) for levelling in plan.not_compared)

@@ -63,6 +63,7 @@ def run_values(report: Report) -> dict[str, object]:
         "sentences": sentences,
         "measures": disallowed_first(report.measures),
         "notes": [*sentences.notes, *sentences.details],
+        "folds": False,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.compare.verdict import three_digits
-from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, Report, Verdict
+from auditor.model import SIDES, Comparison, Differences, Jaccard, LiveCheck, Report, Verdict
 from auditor.quantities import plural
 from auditor.report import formatting
 
@@ -47,6 +47,8 @@ class Sentences:
 
     headline: str
     """How many rows differ, and whether the audit allows that; empty if none is known to."""
+    story: str
+    """The same in full: of how many rows, by kind, and in which columns; empty if none is known to differ."""
     notice: str
     """That the run had other settings than its audit; empty if it had not."""
     outcome: tuple[str, ...]
@@ -72,6 +74,7 @@ def build_sentences(report: Report) -> Sentences:
     notes = formatting.notes(report)
     return Sentences(
         headline=_headline(report),
+        story=tell_story(report),
         notice=formatting.one_off(report.other_settings) if report.other_settings else "",
         outcome=tuple(map(formatting.sentence, _outcome(report))),
         certainty=tuple(_certainty(report)),
@@ -96,6 +99,40 @@ def _headline(report: Report) -> str:
     if differences.estimated:
         words = f"about {plural(three_digits(total + differences.estimated), 'row differs', 'rows differ')}"
     return f"{words}{', within the threshold' if report.within_threshold else ''}"
+
+
+COLUMNS_TOLD = 3
+"""Columns that the story of a run names."""
+
+
+def tell_story(report: Report) -> str:
+    """Return how many of how many rows differ, by kind and column: ``54 of 200,000 rows differ: 50 missing, 4 changed (status)``."""
+    differences, comparison = report.differences, report.comparison
+    total = differences.missing + differences.extra + differences.changed if differences else 0
+    if differences is None or not total + differences.estimated:
+        return "within the threshold" if report.within_threshold else ""
+    whole = f" of {max(comparison.rows.values()):,}" if comparison else ""
+    word = "row differs" if total + differences.estimated == 1 else "rows differ"
+    if differences.estimated:
+        words = f"about {three_digits(total + differences.estimated):,}{whole} {word}"
+    else:
+        words = f"{'' if differences.exact else 'at least '}{total:,}{whole} {word}"
+    kinds = [f"{count:,} {kind}" for kind in ("missing", "extra") if (count := getattr(differences, kind))]
+    kinds += [f"{differences.changed:,} changed{_columns_told(differences)}"] if differences.changed else []
+    named = f": {', '.join(kinds)}" if kinds else ""
+    more = f" and about {three_digits(differences.estimated):,} not listed" if differences.estimated and kinds else ""
+    return f"{words}{named}{more}{', within the threshold' if report.within_threshold else ''}"
+
+
+def _columns_told(differences: Differences) -> str:
+    names = [column.name for column in differences.columns]
+    if not names:
+        return ""
+    told = ", ".join(names[:COLUMNS_TOLD])
+    more = f" and {len(names) - COLUMNS_TOLD:,} more columns" if len(names) > COLUMNS_TOLD + 1 else ""
+    told = ", ".join(names) if len(names) == COLUMNS_TOLD + 1 else told
+    seen = f"; {differences.compared:,} of them compared by column" if differences.compared < differences.changed else ""
+    return f" ({formatting.sentence(told)}{more}{seen})"
 
 
 def _outcome(report: Report) -> Iterator[str]:

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
-from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
+from auditor.api_models.incident import Incident
+from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
 from auditor.history.records import as_run
 from auditor.history.table_standing import TableStanding, combine, find_shared
+from auditor.model import Verdict
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
-from auditor.store import audit_state, events, queue, runs
+from auditor.store import audit_state, events, incidents, queue, runs, streaks
 from auditor.store import audit_state as stored_definitions
+from auditor.store.streaks import Streak
 from dialects import Place
 
 if TYPE_CHECKING:
@@ -62,6 +65,32 @@ class Overview:
     defined: bool
     table: TableStanding | None
     """How the target's table stands, if other audits name columns of it, too."""
+    incident: Incident | None
+    """The open incident, with who acknowledged it."""
+    streak: Streak | None
+    """Since when the audit has its last verdict, and what came before; None without a verdict, and for a rolling audit."""
+    group: str
+    """The group of tables that the audit is of; empty if it is of none."""
+    owner: str | None
+    """Who answers for the audit: a team or a person."""
+    configured: bool = True
+    """Whether the audit is still configured."""
+
+    @property
+    def change(self) -> api_models.Change | None:
+        """Whether what differs is new or still there, or the audit has recovered; None for a match after a match."""
+        streak, verdict = self.streak, self.standing.verdict
+        if streak is None:
+            return None
+        if verdict is Verdict.MATCH:
+            return "recovered" if streak.before not in (None, Verdict.MATCH) and streak.runs_one else None
+        return "new" if streak.runs_one else "still"
+
+    @property
+    def needs_attention(self) -> bool:
+        """Return whether a person should look: the audit needs attention, and nobody muted its incident."""
+        is_muted = self.incident is not None and self.incident.state == "muted"
+        return self.standing.has_failed or (self.standing.needs_attention and not is_muted)
 
 
 def overview(settings: Settings, store: Store, only: str | None = None, *, trends: bool = True) -> list[Overview]:
@@ -82,6 +111,8 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
             store, {**selected, **sharing}, settings.connections, now, states, None if sharing else only
         )
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
+        found_streaks = find_streaks(store, {name: standings[name] for name in selected})
+        opened = incidents.list_open(store)
     overviews = []
     for name, audit in selected.items():
         due = cron.next_times(audit.schedule, now, 1, name) if audit.schedule and name not in paused else []
@@ -98,9 +129,83 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 trend=scores.get(name, ()),
                 defined=name not in settings.audits and name in merged.audits,
                 table=combine(audit, shared.get(name, ()), standings),
+                streak=found_streaks.get(name),
+                group=group_of(settings, name),
+                owner=audit.owner,
+                incident=opened.get(name),
             )
         )
     return overviews
+
+
+def overview_of_day(settings: Settings, store: Store, day: dt.date) -> list[Overview]:
+    """Return what each audit stood at when a day (UTC) ended, or stands at now if it has not ended, from the runs that started until then.
+
+    These are the audits of tables and of segments, and those that are no longer configured but ran in the last 30 days. Raises StoreError.
+    """
+    now = dt.datetime.now(dt.UTC)
+    end = dt.datetime.combine(day, dt.time(), dt.UTC) + dt.timedelta(days=1)
+    at, is_past = min(now, end), end <= now
+    with store.share_connection():
+        merged = with_defined_audits(settings, store)
+        known = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged)}
+        kept = runs.list_latest_runs_before(store, end) if is_past else runs.list_latest_runs(store)
+        states = audit_state.get_states(store)
+        standings = audit_status.derive_standings(store, known, settings.connections, at, {} if is_past else states, kept)
+        for name in {**settings.segments, **_recent(kept, at)}:
+            if name not in standings:
+                paused, segments = audit_state.is_paused(states, name), settings.segments.get(name)
+                standings[name] = audit_status.derive_standing(kept.get(name, []), at, segments, paused=paused)
+        found_streaks = find_streaks(store, standings)
+        opened = incidents.list_open(store)
+    shared = find_shared(known)
+    overviews = []
+    for name, standing in standings.items():
+        audit = known.get(name)
+        overviews.append(
+            Overview(
+                name=name,
+                source=" + ".join(source.label for source in audit.sources) if audit else "",
+                target=audit.target.label if audit else "",
+                method=audit.method if audit else "",
+                threshold=audit.threshold if audit else Threshold(),
+                standing=standing,
+                paused=audit_state.is_paused(states, name),
+                next_due=None,
+                trend=(),
+                defined=name not in settings.audits and name in merged.audits,
+                table=combine(audit, shared.get(name, ()), standings) if audit else None,
+                streak=found_streaks.get(name),
+                group=group_of(settings, name),
+                owner=audit.owner if audit else None,
+                incident=None if is_past else opened.get(name),
+                configured=audit is not None or name in settings.segments,
+            )
+        )
+    return overviews
+
+
+def _recent(kept: Mapping[str, Sequence[runs.StoredRun]], at: dt.datetime) -> dict[str, bool]:
+    """Return the audits that have run in the last 30 days, without ad-hoc runs."""
+    latest = {name: listed[0] for name, listed in kept.items() if listed and not listed[0].is_ad_hoc}
+    return {name: True for name, run in latest.items() if run.started >= at - TREND_PERIOD}
+
+
+def find_streaks(store: Store, standings: Mapping[str, Standing]) -> dict[str, Streak]:
+    """Return the streak of each audit that has a verdict. A rolling audit has none: its last run says less than its whole table."""
+    newest = {name: standing.run for name, standing in standings.items() if standing.run and "rolling" not in standing.run.definition}
+    return streaks.find_streaks(store, newest)
+
+
+def list_days(store: Store, listed: Sequence[Overview], first: dt.date) -> dict[str, dict[dt.date, Verdict]]:
+    """Return by audit the worst verdict of each day (UTC) from ``first`` on on which a run started. Raises StoreError."""
+    return streaks.list_days(store, {audit.name: audit.standing.run for audit in listed if audit.standing.run}, first)
+
+
+def group_of(settings: Settings, name: str) -> str:
+    """Return the name of the group that an audit is one of; empty if it is of none."""
+    group = name.partition(".")[0]
+    return group if group in settings.groups else ""
 
 
 def list_audits(settings: Settings, store: Store) -> list[api_models.Audit]:
@@ -125,6 +230,7 @@ def _as_audit(audit_overview: Overview) -> api_models.Audit:
     standing = audit_overview.standing
     return api_models.Audit(
         **api_models.Audit.fields_of(audit_overview, without=("threshold", "table")),
+        since=audit_overview.streak.since if audit_overview.streak else None,
         threshold=audit_overview.threshold.score,
         defined_over_http=audit_overview.defined,
         status=_as_status(standing),
@@ -174,6 +280,8 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
             continue
         if name not in settings.audits and {place.connection for place in audit.places.values()} <= set(settings.connections):
             defined[name] = audit
+    if isinstance(settings, LimitedSettings):
+        return settings.model_copy(update={"audits": settings.select({**settings.audits, **defined})})
     return settings.model_copy(update={"audits": {**settings.audits, **defined}}) if defined else settings
 
 

@@ -25,9 +25,14 @@ LOOKBACKS = tuple(dt.timedelta(hours=hours) for hours in (2, 26, 8 * 24, 63 * 24
 LAST_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
 """The last computed tick of each schedule and the one after it, so that polling every second computes nothing."""
 
+NEXT_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
+"""The next computed tick of each schedule, and a moment before it since which there is no other."""
+
 
 def jitter_offset(schedule: Schedule, name: str) -> dt.timedelta:
     """Return the delay between a tick and the moment an audit is due: constant for a name, in [0, jitter) seconds."""
+    if not schedule.jitter:
+        return dt.timedelta()
     share = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
     return dt.timedelta(seconds=int(share * schedule.jitter))
 
@@ -38,7 +43,12 @@ def next_times(schedule: Schedule, after: dt.datetime, count: int, name: str) ->
     known = LAST_TICKS.get(schedule)
     if count == 1 and known and known[0] <= after - delay < known[1]:
         return [known[1] + delay]
-    return [tick + delay for tick in islice(iterate_ticks(schedule, after - delay), count)]
+    if count == 1 and (ahead := NEXT_TICKS.get(schedule)) and ahead[0] <= after - delay < ahead[1]:
+        return [ahead[1] + delay]
+    ticks = list(islice(iterate_ticks(schedule, after - delay), count))
+    if ticks:
+        NEXT_TICKS[schedule] = (after - delay, ticks[0])
+    return [tick + delay for tick in ticks]
 
 
 def last_tick(schedule: Schedule, now: dt.datetime, name: str) -> dt.datetime | None:

@@ -100,7 +100,7 @@ class _Drill:
             found = self._audit()
             told.append(_check_found(found))
         with suppress(_Failed), self._step("reported") as told:  # a damage that nobody hears of is mended as any other
-            told.append(notify.notify_drill(self.settings.notify, self.name, found))
+            told.append(notify.notify_drill(self.settings.notify, self.name, found, self.settings.audits))
         with self._step("mended") as told:
             told.append(self._mend(found))
             self.is_damaged = False

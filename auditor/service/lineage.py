@@ -7,17 +7,13 @@ dataQualityAssertions 1-1-0, jobType 2-0-4 and processing_engine 1-1-1.
 from __future__ import annotations
 
 import datetime as dt
-import json
-import urllib.error
-import urllib.request
 import uuid
-from http.client import HTTPException
 from importlib.metadata import version
 from typing import Any
 
 from auditor.config import Audit, OpenLineage
-from auditor.durations import durations
 from auditor.model import Report, State, Verdict
+from auditor.service.channels import post_json
 
 SPECIFICATION = "https://openlineage.io/spec"
 
@@ -78,22 +74,4 @@ def _assertions(audit: Audit, report: Report, verdict: Verdict | None) -> list[d
 
 def post_event(settings: OpenLineage, event: dict[str, Any]) -> str:
     """Send an event; returns the failure, in words that contain nothing of the URL, or ''."""
-    headers = {"Content-Type": "application/json", "User-Agent": "auditor"}
-    if settings.token:
-        headers["Authorization"] = f"Bearer {settings.token}"
-    request = urllib.request.Request(settings.url, json.dumps(event).encode(), headers, method="POST")
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=durations().send_limit):
-            return ""
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"the service answered with status {error.code}"
-    except (OSError, HTTPException, ValueError) as error:
-        return f"the service could not be reached or did not answer in time ({type(error).__name__})"
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follow no redirects: they could send the token to another host."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Return None: do not follow."""
+    return post_json(settings.url, event, {"Authorization": f"Bearer {settings.token}"} if settings.token else {})

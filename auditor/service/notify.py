@@ -1,28 +1,25 @@
 """Notifications about runs, patches and days: choose the occasion, write the message, send it. A failing channel never fails a run.
 
-OpenLineage has an event about each run, whatever the occasion.
-
-Messages contain keys but no other values of rows. The URL of a channel contains secrets, so texts of apprise and of drivers are never
-logged or returned; errors are described in our own words.
+OpenLineage has an event about each run, whatever the occasion. Messages contain keys but no other values of rows.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import html
+import hashlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal
+from urllib.parse import quote
 
+from auditor.api_models.incident import Incident
 from auditor.config import Audit, Channel, Evidence, Notify, Occasion, Settings, describe_unknown
 from auditor.durations import durations
-from auditor.errors import ConfigError, NotifyError, StoreError
-from auditor.escaping import chat_line, markdown_text
+from auditor.errors import ConfigError, NotifyError, StoreError, UnknownRun
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
 from auditor.history.table_standing import TableStanding, combine, find_shared
 from auditor.masking import redact
@@ -32,7 +29,9 @@ from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
 from auditor.report.sentences import build_sentences, live_lines, lost_lines
 from auditor.service import lineage
-from auditor.store import Store, audit_state, notifications, runs
+from auditor.service.channels import Kind, Message, knows_incidents, send, within_limit
+from auditor.service.difference_changes import compare_with_previous
+from auditor.store import Store, audit_state, incidents, notifications, runs
 from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
@@ -41,46 +40,50 @@ from auditor.store.runs import StoredRun, ad_hoc_audit
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 5
-"""Maximum number of keys, ranges, partitions or measures in a message."""
+"""Maximum number of measures, or of problems of a pipeline, in a message."""
+
+MAX_KEYS = 3
+"""Maximum number of keys, ranges or partitions that a message has as examples."""
+
+MAX_KEY = 200
+"""Characters of an incident's key; longer ones, of which services take 255, are hashed."""
+
+KINDS: Mapping[Occasion, Kind] = {"mismatch": "failure", "warning": "warning", "unknown": "warning", "recovery": "success"}
+"""The types of messages about runs. A run that failed or claims nothing warns: a service of incidents would not open one for an info."""
 
 MAX_TITLE = 120
 """Maximum characters of a title."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A title and one sentence per line; `body` renders the lines for a service."""
-
-    title: str
-    lines: tuple[str, ...]
-
-    def body(self, form: str) -> str:
-        """Return the lines as ``text``, ``markdown`` or ``html``."""
-        if form == "html":
-            return f"<ul>{''.join(f'<li>{chat_line(html.escape(formatting.visible(line)))}</li>' for line in self.lines)}</ul>"
-        if form == "markdown":
-            return "\n".join(f"- {chat_line(markdown_text(line))}" for line in self.lines)
-        return "\n".join(chat_line(formatting.visible(line)) for line in self.lines)
-
-
-def choose_occasion(before: AuditState, report: Report, now: dt.datetime, repeat_after: float, verdict: Verdict | None) -> Occasion | None:
+def choose_occasion(
+    before: AuditState, report: Report, now: dt.datetime, repeat_after: float, verdict: Verdict | None, warned: bool = False
+) -> Occasion | None:
     """Return the occasion to notify about a run; None if the channels know already its audit's status, or need not know.
 
-    ``verdict`` is the audit's status after the run: its last verdict, of a rolling audit that of its whole table. The occasion is
+    ``verdict`` is the audit's status after the run: its last verdict, of a rolling audit that of its whole table; ``warned`` is whether
+    it is a match in which more differs than its threshold's ``warn`` allows. The occasion is
     that this differs from the last notified verdict, that runs fail since, or that the last notification is ``repeat_after`` seconds old.
     Cancelled and one-off runs, ad-hoc runs, whose requester reads the result, and a match without an earlier notification are none.
     """
     if report.state not in (State.DONE, State.FAILED) or report.other_settings or report.audit == ad_hoc_audit(report.run):
         return None
-    if report.verdict is Verdict.MATCH:
-        told_otherwise = before.notified_verdict in (Verdict.MISMATCH, Verdict.UNKNOWN) or before.notified_failure
-        return "recovery" if told_otherwise else None
     is_recent = before.notified_at is not None and (now - before.notified_at).total_seconds() < repeat_after
+    if report.verdict is Verdict.MATCH and warned:
+        return None if before.notified_verdict == WARNED and not before.notified_failure and is_recent else "warning"
+    if report.verdict is Verdict.MATCH:
+        told_otherwise = before.notified_verdict in (Verdict.MISMATCH, Verdict.UNKNOWN, WARNED) or before.notified_failure
+        return "recovery" if told_otherwise else None
     if report.state is State.FAILED:
         return None if before.notified_failure and is_recent else "unknown"
     if before.notified_verdict == verdict and is_recent:
         return None
     return "mismatch" if verdict is Verdict.MISMATCH else "unknown"
+
+
+def notify_of_run(settings: Settings, store: Store, report: Report) -> list[str]:
+    """Do as `notify_run` does, with what these settings say."""
+    url = settings.service.public_url
+    return notify_run(settings.notify, store, report, evidence=settings.evidence, audits=settings.audits, public_url=url)
 
 
 def notify_run(
@@ -90,39 +93,207 @@ def notify_run(
     now: dt.datetime | None = None,
     evidence: Evidence | None = None,
     audits: Mapping[str, Audit] = {},
+    public_url: str | None = None,
 ) -> list[str]:
     """Send the event of OpenLineage about a finished run, and held messages; then, if there is an occasion, notify the channels about the
-    run, with the head of its ``evidence``.
+    run, with the head of its ``evidence`` and a link to its page below ``public_url``.
 
-    Where other ones of ``audits`` name columns of the same target's table, messages are about the table, and it recovers once each of
-    them matches. Returns one sentence per failure; never raises an AuditorError.
+    Of a muted incident nobody is notified, and of an acknowledged one not again, until it recovers. Where other ones of ``audits`` name
+    columns of the same target's table, messages are about the table, and it recovers once each of them matches. Returns one sentence per
+    failure; never raises an AuditorError.
     """
     now = now or dt.datetime.now(dt.UTC)
     failures = _send_lineage(notify, store, report, now, audits)
     if not notify.channels:
         return failures
+    failures += send_held(notify, store, now)
+    prepared = _prepare(notify, store, report, now, evidence, audits, public_url)
+    if isinstance(prepared, str):
+        return [*failures, prepared]
+    return [*failures, *_deliver(notify, store, [prepared], now)] if prepared else failures
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A message about a run, the channels that are to have it, and what they know of the audit afterwards."""
+
+    audit: str
+    message: Message
+    channels: tuple[str, ...]
+    occasion: Occasion
+    verdict: str | None
+    failure: bool
+
+
+def _prepare(
+    notify: Notify,
+    store: Store,
+    report: Report,
+    now: dt.datetime,
+    evidence: Evidence | None,
+    audits: Mapping[str, Audit],
+    public_url: str | None,
+) -> _Prepared | str | None:
+    """Return the message about a run; None if there is no occasion for one, or a sentence on a failure of the store."""
     try:
-        failures += _send_held(notify, store, now)
         before = audit_state.get_state(store, report.audit)
         standing = load_standing(store, report.audit, None, {}, now)
-        verdict = _verdict_after(report, standing)
-        occasion = choose_occasion(before, report, now, notify.repeat_after, verdict)
+        verdict, incident = _verdict_after(report, standing), incidents.get_open(store, report.audit)
+        level = WARNED if is_warned(incident, report) else verdict.value if verdict else None
+        occasion = choose_occasion(before, report, now, notify.repeat_after, verdict, level == WARNED)
         if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
-            return failures
-        channels = [name for name, to in notify.channels.items() if occasion in to.on and _hears_of(to, report.audit)]
+            return None
+        if incident and is_silenced(incident, occasion, is_known=before.notified_verdict == level):
+            return None
+        channels = [name for name, to in notify.channels.items() if occasion in to.on and hears_of(to, report.audit, audits)]
         table = _load_table(store, audits, report.audit, now)
         if table and occasion == "recovery":  # a channel that hears of another audit which is not over hears of it once that is
             waited_for = [other for other, status in table.audits.items() if status in ("mismatch", "unknown")]
-            channels = [name for name in channels if not any(_hears_of(notify.channels[name], other) for other in waited_for)]
-        message = _with_head(of_table(run_message(report, occasion, standing), report.audit, table), store, report.audit, evidence)
-        errors = [send_limited(notify, store, name, message, now) for name in channels]
-        # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
-        if not all(errors) or (not errors and occasion == "recovery"):
-            told, failed = verdict.value if verdict else before.notified_verdict, report.state is State.FAILED
-            audit_state.update_state(store, report.audit, notified_verdict=told, notified_failure=failed, notified_at=now)
-        return [*failures, *filter(None, errors)]
+            channels = [name for name in channels if not any(hears_of(notify.channels[name], other, audits) for other in waited_for)]
+        message = run_message(report, occasion, standing, _describe_progress(store, before, report, level))
+        message = replace(message, key=incident_key(report.audit), link=page_link(public_url, "runs", report.run))
+        message = _with_head(of_table(message, report.audit, table), store, report.audit, evidence)
+        known, failed = level or before.notified_verdict, report.state is State.FAILED
+        return _Prepared(report.audit, message, tuple(channels), occasion, known, failed)
     except StoreError as error:
-        return [*failures, log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+        return log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")
+
+
+def _deliver(notify: Notify, store: Store, prepared: Sequence[_Prepared], now: dt.datetime) -> list[str]:
+    """Send messages, several to one channel as one, and store what the channels know; returns the failures."""
+    try:
+        errors: dict[str, str] = {}
+        for name in notify.channels:
+            if messages := [about.message for about in prepared if name in about.channels]:
+                whole = messages if knows_incidents(notify.channels[name]) else [join_messages(messages)]
+                failed = [error for message in whole if (error := send_limited(notify, store, name, message, now))]
+                errors[name] = "; ".join(failed)
+        for about in prepared:
+            of_audit = [errors[name] for name in about.channels]
+            # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
+            if not all(of_audit) or (not of_audit and about.occasion == "recovery"):
+                audit_state.update_state(
+                    store, about.audit, notified_verdict=about.verdict, notified_failure=about.failure, notified_at=now
+                )
+        return [error for error in errors.values() if error]
+    except StoreError as error:
+        names = ", ".join(formatting.visible(about.audit) for about in prepared)
+        return [log_failure(f"no notification was sent about {names}: {error}")]
+
+
+GRAVEST: tuple[Kind, ...] = ("failure", "warning", "success", "info")
+"""The types of messages, the gravest first."""
+
+
+def join_messages(messages: Sequence[Message]) -> Message:
+    """Return several messages as one: under the title how many there are of each type, their titles and lines."""
+    if len(messages) == 1:
+        return messages[0]
+    names: Mapping[Kind, tuple[str, str]] = {
+        "failure": ("mismatch", "mismatches"), "warning": ("warning", "warnings"), "success": ("recovery", "recoveries"),
+        "info": ("message", "messages"),
+    }  # fmt: skip
+    counts = {kind: sum(message.kind == kind for message in messages) for kind in GRAVEST}
+    title = f"{len(messages):,} audits: {', '.join(plural(count, *names[kind]) for kind, count in counts.items() if count)}"
+    lines = [line for message in messages for line in (message.title, *(f"  {line}" for line in message.lines))]
+    kind = next(kind for kind in GRAVEST if counts[kind])
+    return Message(title, tuple(lines), kind, link=messages[0].link.rpartition("/runs/")[0])
+
+
+class Batch:
+    """Notifications about runs that end soon after each other: to each channel one message, a minute after the first at the latest.
+
+    Services of incidents have one for each audit all the same. What was not sent when the process died is sent at the next run.
+    """
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._store = settings, store
+        self._prepared: list[_Prepared] = []
+        self._since = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, settings: Settings, report: Report) -> list[str]:
+        """Take in a finished run, and send its event of OpenLineage at once; ``settings`` have its audit. Returns the failures."""
+        notify, now = settings.notify, dt.datetime.now(dt.UTC)
+        failures = _send_lineage(notify, self._store, report, now, settings.audits)
+        if not notify.channels:
+            return failures
+        with self._lock:
+            if any(about.audit == report.audit for about in self._prepared):  # what the channels know decides what they are sent
+                failures += self._send()
+            prepared = _prepare(notify, self._store, report, now, settings.evidence, settings.audits, settings.service.public_url)
+            if isinstance(prepared, str):
+                return [*failures, prepared]
+            if prepared:
+                self._since = self._since if self._prepared else time.monotonic()
+                self._prepared.append(prepared)
+            return [*failures, *self._send(durations().notify_batch)]
+
+    def flush(self) -> list[str]:
+        """Send what is left; returns the failures."""
+        with self._lock:
+            return self._send()
+
+    def _send(self, age: float = 0.0) -> list[str]:
+        """Send what there is, if the first of it is at least so old in seconds."""
+        if not self._prepared or time.monotonic() - self._since < age:
+            return []
+        prepared, self._prepared = self._prepared, []
+        now = dt.datetime.now(dt.UTC)
+        notify = self._settings.notify
+        return [*send_held(notify, self._store, now), *_deliver(notify, self._store, prepared, now)]
+
+
+WARNED = "warning"
+"""What is stored as the notified verdict of a match in which more differs than ``warn`` of its threshold allows."""
+
+
+def is_warned(incident: Incident | None, report: Report) -> bool:
+    """Return whether a run matches and its audit's open incident says that more differs than ``warn`` of its threshold allows."""
+    return report.verdict is Verdict.MATCH and incident is not None and incident.last_run == report.run and incident.severity == "warning"
+
+
+def is_silenced(incident: Incident, occasion: Occasion, *, is_known: bool) -> bool:
+    """Return whether an incident's acknowledgement leaves out a message: muted all that it has, else what the channels know already."""
+    if occasion not in ("mismatch", "warning"):
+        return False
+    return incident.state == "muted" or (incident.state == "acknowledged" and is_known)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What became of what the channels know already: the word before the verdict, or after it, and a sentence."""
+
+    before: str = ""
+    after: str = ""
+    sentence: str = ""
+
+
+def _describe_progress(store: Store, before: AuditState, report: Report, level: str | None) -> Progress:
+    """Say whether a message repeats what the channels know, and which differing rows are new or gone since the last run."""
+    try:
+        changes = compare_with_previous(store, report.run, shown=0)
+    except UnknownRun:  # it was not stored
+        changes = None
+    sentence = ""
+    if changes and (changes.same or changes.gone):
+        sentence = f"since run {changes.earlier[:12]}: {changes.new:,} new, {changes.gone:,} gone, {changes.same:,} the same"
+        sentence += "" if changes.certain else f" (not certain: {'; '.join(changes.reasons)})"
+    if before.notified_verdict != level or before.notified_failure:
+        return Progress(sentence=sentence)
+    # It is forgotten when the channels were notified where an acknowledgement has ended.
+    return Progress(after=" changed", sentence=sentence) if before.notified_at is None else Progress("still ", sentence=sentence)
+
+
+def incident_key(audit: str) -> str:
+    """Return under which key services know the incidents of an audit, so that recovery resolves what a mismatch opened."""
+    key = f"auditor/{audit}"
+    return key if len(key) <= MAX_KEY else f"auditor/sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def page_link(public_url: str | None, kind: Literal["runs", "pipelines"], name: str) -> str:
+    """Return the URL of the page of a run or pipeline; empty if the service's is not known."""
+    return f"{public_url.rstrip('/')}/{kind}/{quote(name, safe='')}" if public_url else ""
 
 
 def _send_lineage(notify: Notify, store: Store, report: Report, now: dt.datetime, audits: Mapping[str, Audit]) -> list[str]:
@@ -133,7 +304,7 @@ def _send_lineage(notify: Notify, store: Store, report: Report, now: dt.datetime
         verdict = _verdict_after(report, load_standing(store, report.audit, None, {}, now))
         if event := lineage.run_event(notify.openlineage, audits[report.audit], report, verdict, now):
             settings = notify.openlineage
-            _within_limit("openlineage", lambda: lineage.post_event(settings, event))
+            within_limit("openlineage", lambda: lineage.post_event(settings, event))
     except (NotifyError, StoreError) as error:
         return [log_failure(str(error) if isinstance(error, NotifyError) else f"openlineage: no event was sent: {error}")]
     return []
@@ -145,8 +316,12 @@ def _load_table(store: Store, audits: Mapping[str, Audit], name: str, now: dt.da
     return combine(audits[name], sharing, {other: load_standing(store, other, None, {}, now) for other in sharing}) if sharing else None
 
 
-def _hears_of(channel: Channel, audit: str) -> bool:
-    return not channel.audits or audit in channel.audits
+def hears_of(channel: Channel, audit: str, audits: Mapping[str, Audit]) -> bool:
+    """Return whether a channel is notified about an audit: by its name, and by the owner that one of ``audits`` has."""
+    if channel.audits and audit not in channel.audits:
+        return False
+    defined = audits.get(audit) or audits.get(audit.rpartition(".")[0])  # a leg of an audit via a dump has the owner of that
+    return not channel.owners or (defined is not None and defined.owner in channel.owners)
 
 
 def of_table(message: Message, audit: str, table: TableStanding | None) -> Message:
@@ -156,35 +331,41 @@ def of_table(message: Message, audit: str, table: TableStanding | None) -> Messa
     told = message.title.removeprefix(f"{formatting.visible(audit)}: ")
     by = "" if table.status in ("match", "within_threshold") else f" by {formatting.visible(audit)}"
     title = truncate(f"{formatting.visible(table.target)}: {told}{by}")
-    return Message(title, (formatting.sentence(table.sentence), *message.lines))
+    key = incident_key(f"table {table.target}")
+    return replace(message, title=title, lines=(formatting.sentence(table.sentence), *message.lines), key=key)
 
 
-def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> list[str]:
-    """Notify the channels about a patch that has ended; ``counts`` says what became of its rows.
+def notify_patch(
+    notify: Notify, store: Store, patch: Patch, counts: str, audits: Mapping[str, Audit] = {}, public_url: str | None = None
+) -> list[str]:
+    """Notify the channels about a patch that has ended; ``counts`` says what became of its rows. ``audits`` have the owners.
 
     Returns one sentence per failure; never raises an AuditorError.
     """
     try:
         now = dt.datetime.now(dt.UTC)
         after = runs.get_run(store, patch.after_run) if patch.after_run else None
-        channels = [name for name, to in notify.channels.items() if "patch" in to.on and (not to.audits or patch.audit in to.audits)]
-        return [error for name in channels if (error := send_limited(notify, store, name, patch_message(patch, counts, after), now))]
+        channels = [name for name, to in notify.channels.items() if "patch" in to.on and hears_of(to, patch.audit, audits)]
+        message = replace(patch_message(patch, counts, after), link=page_link(public_url, "runs", patch.run))
+        return [error for name in channels if (error := send_limited(notify, store, name, message, now))]
     except StoreError as error:
         return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
 
 
-def notify_drill(notify: Notify, audit: str, report: Report) -> str:
+def notify_drill(notify: Notify, audit: str, report: Report, audits: Mapping[str, Audit] = {}) -> str:
     """Send the report of a drill's damage to each channel that hears of mismatches of an audit, and return which these are.
 
     No hourly limit holds it back. Raises NotifyError if a channel fails, or there is none.
     """
-    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and _hears_of(to, audit)}
+    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and hears_of(to, audit, audits)}
     if not channels:
         raise NotifyError(f"no channel hears of a mismatch of {formatting.visible(audit)}; add one under notify: channels")
     found = run_message(report, "mismatch")
     title = truncate(f"DRILL of {formatting.visible(audit)}: MISMATCH{_difference_count(report)}")
     about = "This is a drill: a row of its own table auditor_drill was damaged, and is mended again. No other table is concerned."
-    failures = [failure for name, to in channels.items() if (failure := _try_send(name, to, Message(title, (about, *found.lines))))]
+    key = incident_key(f"drill of {audit}")
+    message = Message(title, (about, *found.lines), "failure", key)
+    failures = [failure for name, to in channels.items() if (failure := _try_send(name, to, message))]
     if failures:
         raise NotifyError("; ".join(failures))
     return f"to {', '.join(channels)}"
@@ -212,7 +393,7 @@ def send_digest(settings: Settings, store: Store, day: dt.date, now: dt.datetime
     report = load_day(store, settings, day, now)
     errors = []
     for name, channel in channels.items():
-        entries = tuple(entry for entry in report.entries if not channel.audits or entry.audit in channel.audits)
+        entries = tuple(entry for entry in report.entries if hears_of(channel, entry.audit, settings.audits))
         message = digest_message(replace(report, entries=entries))
         for entry in entries:
             message = _with_head(message, store, entry.audit, settings.evidence, f"{formatting.visible(entry.audit)}: ")
@@ -232,21 +413,26 @@ def send_test(settings: Settings, channel: str) -> str:
 # messages
 
 
-def run_message(report: Report, occasion: Occasion, standing: Standing | None = None) -> Message:
-    """Return the message about a run, with its audit's status if the run failed or read a part of the table."""
+def run_message(report: Report, occasion: Occasion, standing: Standing | None = None, progress: Progress = Progress()) -> Message:
+    """Return the message about a run, with its audit's status if the run failed or read a part of the table.
+
+    ``progress`` is what became of what the channels know already.
+    """
     redacted = redact(report)
     name = formatting.visible(redacted.audit)
     known = standing.verdict_label.upper() if standing else ""
     titles = {
         "recovery": f"{name}: MATCH again{' within threshold' if redacted.within_threshold else ''}",
-        "unknown": f"{name}: UNKNOWN",
-        "mismatch": f"{name}: MISMATCH{_difference_count(redacted)}",
+        "unknown": f"{name}: {progress.before}UNKNOWN",
+        "mismatch": f"{name}: {progress.before}MISMATCH{progress.after}{_difference_count(redacted)}",
+        "warning": f"{name}: {progress.before}WARNING{progress.after}{_difference_count(redacted)}",
     }
     if redacted.state is State.FAILED:
         titles["unknown"] = f"{name}: run FAILED{f', last verdict {known}' if known else ''}"
     lines = [formatting.sentence(reason) for reason in redacted.reasons] if not redacted.measures else _measure_names(redacted)
     differs = occasion == "mismatch" or redacted.within_threshold
-    lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_NAMED)] if differs else []
+    lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_KEYS)] if differs else []
+    lines += [formatting.sentence(progress.sentence)] if differs else []
     lines += lost_lines(redacted.live) if redacted.live else []
     if standing and standing.run and standing.run.run != redacted.run and standing.age is not None:
         lines.append(f"last verdict: {standing.verdict_label}, {format_duration(standing.age)} ago")
@@ -262,7 +448,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     lines += formatting.verified(redacted.verified_through, redacted.within_threshold_through)
     lines.append(f"verdict: {redacted.verdict.value} ({redacted.state.value} after {redacted.seconds:.1f} s)")
     lines = [line for line in lines if line]
-    return Message(truncate(titles[occasion]), (*lines, f"more: auditor show {redacted.run[:12]}"))
+    return Message(truncate(titles[occasion]), (*lines, f"more: auditor show {redacted.run[:12]}"), KINDS[occasion])
 
 
 def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message:
@@ -283,7 +469,7 @@ def digest_message(day: Day) -> Message:
     for entry in day.attention:
         lines.append(f"{formatting.visible(entry.audit)}: {status_label(entry.status).upper()}")
         lines += _measure_names(entry.report) if entry.report and entry.report.measures else map(formatting.sentence, entry.reasons)
-        lines += [f"differs: {difference}" for difference in day_text.sample(entry, MAX_NAMED)]
+        lines += [f"differs: {difference}" for difference in day_text.sample(entry, MAX_KEYS)]
         lines += [f"more: auditor show {entry.run.run[:12]}"] if entry.run else []
     told = [judged for entry in day.entries if entry.configured for judged in (entry, *entry.legs) if judged.report]
     hidden = [(entry, line) for entry in told if entry.report for line in formatting.hidden(entry.report)]
@@ -325,15 +511,27 @@ def truncate(title: str) -> str:
 
 
 def send_limited(notify: Notify, store: Store, name: str, message: Message, now: dt.datetime) -> str:
-    """Send a message to a channel, or hold it if the channel's hourly limit is reached; returns the failure, or ''."""
+    """Send a message to a channel, or hold it if the channel's hourly limit is reached; returns the failure, or ''.
+
+    A service of incidents is always sent a recovery, as an incident that is over would stay open there.
+    """
+    if message.kind == "success" and message.key and knows_incidents(notify.channels[name]):
+        return _try_send(name, notify.channels[name], message)
     if not notifications.reserve_message(store, name, notify.max_per_hour, now):
         notifications.hold_messages(store, name, [message.title])
         return ""
     return _try_send(name, notify.channels[name], message)
 
 
-def _send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
+def send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
     """Send one summary of the held messages to each channel below its limit; returns the failures."""
+    try:
+        return _send_held(notify, store, now)
+    except StoreError as error:
+        return [log_failure(f"held messages were not sent: {error}")]
+
+
+def _send_held(notify: Notify, store: Store, now: dt.datetime) -> list[str]:
     failures = []
     for name, (count, titles) in notifications.list_held_messages(store).items():
         if name not in notify.channels:
@@ -360,96 +558,3 @@ def log_failure(sentence: str) -> str:
     """Log why a notification was not sent, and return it."""
     log.warning("%s", sentence, extra={"action": "notify_failed"})
     return sentence
-
-
-def send(name: str, channel: Channel, message: Message) -> None:
-    """Send a message to a channel within ``send_limit`` seconds. Raises NotifyError, whose text contains nothing of the URL."""
-    _within_limit(f"channel {formatting.visible(name)}", lambda: _send_all(channel.url, message))
-
-
-def _within_limit(receiver: str, work: Callable[[], str]) -> None:
-    """Do what returns a failure or '' within ``send_limit`` seconds. Raises NotifyError."""
-    results: list[str] = []
-    # A service that sends a byte now and then would never time out in its plugin.
-    thread = threading.Thread(target=lambda: results.append(work()), name=f"notify {receiver}", daemon=True)
-    thread.start()
-    thread.join(limit := durations().send_limit)
-    if not results:
-        raise NotifyError(f"{receiver}: the service did not answer within {limit:g} s")
-    if results[0]:
-        raise NotifyError(f"{receiver}: {results[0]}")
-
-
-def _send_all(url: str, message: Message) -> str:
-    """Send to every service of a URL, stopping at the first failure; returns its reason, or ''."""
-    import apprise
-
-    with _captured_logs() as logged:
-        try:
-            asset = apprise.AppriseAsset(app_id="auditor", app_desc="auditor", async_mode=False, secure_logging=True)
-            services = apprise.Apprise(asset=asset)
-            if not services.add(url) or not len(services):
-                return "apprise does not support its URL; see https://appriseit.com/services/"
-            for service in services:
-                form = _body_format(service)
-                sender = apprise.Apprise(asset=asset)
-                sender.add(service)
-                if not sender.notify(
-                    body=message.body(form), title=chat_line(formatting.visible(message.title)), body_format=apprise.NotifyFormat(form)
-                ):
-                    return _failure_reason(logged)
-        except Exception as error:  # plugins raise errors of any type
-            return f"sending failed ({type(error).__name__})"
-    return ""
-
-
-def _body_format(service: Any) -> str:
-    """Return the body format that a service prefers, text, markdown or html, and text rather than Markdown where it takes both.
-
-    Slack takes both, and has a Markdown of its own, in which escapes show.
-    """
-    if not hasattr(service, "resolve_format"):
-        return str(getattr(service.notify_format, "value", service.notify_format))
-    chosen = service.resolve_format()
-    if getattr(chosen, "value", chosen) == "markdown":
-        chosen = service.resolve_format("text")
-    return str(getattr(chosen, "value", chosen))
-
-
-def _failure_reason(logged: Sequence[str]) -> str:
-    """Describe the failure that apprise logged, in words that contain nothing of the URL."""
-    text = " ".join(logged).lower()
-    if code := re.search(r"error[= ]+(\d{3})\b", text):
-        return f"the service answered with status {code[1]}"
-    if "auth" in text:
-        return "the service rejected the user, the password or the token"
-    if "connection" in text or "socket" in text:
-        return "the service could not be reached or did not answer in time"
-    return "the service rejected the message"
-
-
-_LOGGED: ContextVar[list[str] | None] = ContextVar("logged", default=None)
-"""Where log lines of the current send are collected; apprise copies the context to the threads of its plugins."""
-
-
-@contextmanager
-def _captured_logs() -> Iterator[list[str]]:
-    """Collect warnings logged during this send, and suppress all its log lines: debug lines contain URLs with tokens."""
-    logged: list[str] = []
-
-    def capture(record: logging.LogRecord) -> bool:
-        if _LOGGED.get() is not logged:
-            return True
-        if record.levelno >= logging.WARNING:
-            logged.append(record.getMessage())
-        return False
-
-    _LOGGED.set(logged)
-    loggers = [logging.getLogger(name) for name in ("apprise", "urllib3.connectionpool", "requests", "urllib3.util.retry")]
-    for logger in loggers:
-        logger.addFilter(capture)
-    try:
-        yield logged
-    finally:
-        for logger in loggers:
-            logger.removeFilter(capture)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from auditor.config import Settings
-from auditor.errors import ConfigError
+from auditor.errors import ConfigError, StoreError
 from auditor.history import records
 from auditor.history.handover import Outcome
 from auditor.model import Report
+from auditor.service import incidents
 from auditor.store import Store
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,10 @@ SaveOutcome = Callable[[Store, Outcome, Settings], None]
 
 
 def save_outcome(store: Store, outcome: Outcome, settings: Settings) -> None:
-    """Store how a run ended, with its evidence, and up to when its audit is verified; then publish the head. Raises StoreError."""
+    """Store how a run ended, with its evidence, up to when its audit is verified, and its incident; then publish the head.
+
+    Raises StoreError.
+    """
     seal = None
     if settings.evidence:
         from auditor.service import evidence  # which loads a library of ciphers
@@ -32,6 +36,11 @@ def save_outcome(store: Store, outcome: Outcome, settings: Settings) -> None:
             log.warning("the run has no evidence: %s", error, extra={"action": "no_evidence", "run": outcome.report.run})
     outcome.report = records.with_verified_through(store, outcome.report)
     records.save_result(store, outcome, settings.keep, seal)
+    try:
+        incidents.follow_run(store, outcome.report)
+    except StoreError as error:  # the run is stored, and a second attempt would find that it no longer belongs to this process
+        outcome.report = _with_notes(outcome.report, [f"its incident was not updated, which the next run does: {error}"])
+        log.warning("the incident was not updated: %s", error, extra={"action": "incident_failed", "run": outcome.report.run})
     if seal:
         outcome.report = _with_notes(outcome.report, evidence.publish_head(settings, store, outcome.report.audit))
 

@@ -402,11 +402,11 @@ def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool
         _fail(store, claimed, f"internal error ({type(error).__name__}); see the log of the auditor")
     else:
         if result.after:
-            notify.notify_run(settings.notify, store, result.after, evidence=settings.evidence, audits=settings.audits)
+            notify.notify_of_run(settings, store, result.after)
     ended = patches.get_patch(store, claimed.patch)
     if ended.state == "running":  # it is settled later
         return True
-    notify.notify_patch(settings.notify, store, ended, describe_counts(ended.detail))
+    notify.notify_patch(settings.notify, store, ended, describe_counts(ended.detail), settings.audits, settings.service.public_url)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from auditor.api_models.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
@@ -15,7 +16,8 @@ from auditor.escaping import shell_word
 from auditor.quantities import format_duration
 from auditor.report import formatting
 from auditor.service import notify
-from auditor.service.notify import MAX_NAMED, Message
+from auditor.service.channels import Kind, Message
+from auditor.service.notify import MAX_NAMED
 from auditor.service.pipeline_status import status
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import KINDS
@@ -119,18 +121,20 @@ def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None 
         current = find_problems(status(settings, store, name, look=False), known, now)
         due, over = pipelines.update_problems(store, name, current, now, lambda problem: PATIENCE[problem.key.kind])
         if due:
-            errors = _send(settings, store, problem_message(name, due, settings.pipeline(name)), now)
+            errors = _send(settings, store, name, problem_message(name, due, settings.pipeline(name)), now)
             if errors and all(errors):
                 pipelines.set_unnotified(store, name, [problem.key for problem in due])
             failures += errors
         if over:
-            failures += _send(settings, store, recovery_message(name, over, len(current)), now)
+            failures += _send(settings, store, name, recovery_message(name, over, len(current)), now)
     return [error for error in failures if error]
 
 
-def _send(settings: Settings, store: Store, message: Message, now: dt.datetime) -> list[str]:
-    """Send a message to the channels that want it; return for each the failure, or ''."""
-    channels = [name for name, to in settings.notify.channels.items() if "pipeline" in to.on and not to.audits]
+def _send(settings: Settings, store: Store, pipeline: str, message: Message, now: dt.datetime) -> list[str]:
+    """Send a message about a pipeline to the channels that want it; return for each the failure, or ''."""
+    link = notify.page_link(settings.service.public_url, "pipelines", pipeline)
+    message = replace(message, key=notify.incident_key(f"pipeline {pipeline}"), link=link)
+    channels = [name for name, to in settings.notify.channels.items() if "pipeline" in to.on and not (to.audits or to.owners)]
     return [notify.send_limited(settings.notify, store, name, message, now) for name in channels]
 
 
@@ -140,7 +144,8 @@ def problem_message(pipeline: str, reported: Sequence[PipelineProblem], configur
     kind = next(headline_kind for headline_kind in HEADLINES if headline_kind in kinds)
     number = kinds.count(kind)
     title = f"{name}: {HEADLINES[kind]}" if number == 1 else f"{name}: {number:,} {HEADLINES[kind].replace('TABLE', 'TABLES')}"
-    return Message(notify.truncate(title), (*_lines(reported, configured), f"more: auditor pipeline status {shell_word(name)}"))
+    gravity: Kind = "warning" if kind == "lagging" else "failure"
+    return Message(notify.truncate(title), (*_lines(reported, configured), f"more: auditor pipeline status {shell_word(name)}"), gravity)
 
 
 def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) -> Message:
@@ -149,7 +154,8 @@ def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) 
     lines = [f"{_place_prefix(problem)}{PAST[problem.key.kind]} since {formatting.moment(problem.since)}" for problem in over[:MAX_NAMED]]
     lines += [f"and {len(over) - MAX_NAMED:,} more"] if len(over) > MAX_NAMED else []
     lines += [f"{left:,} other {'problem is' if left == 1 else 'problems are'} left"] if left else []
-    return Message(notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}"), tuple(lines))
+    title = notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}")
+    return Message(title, tuple(lines), "warning" if left else "success")
 
 
 def _lines(reported: Sequence[PipelineProblem], configured: Pipeline | None) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from auditor import escaping
+from auditor.api_models.audit import ScheduledAudit
 from auditor.background import Service
 from auditor.config import Schedule, Settings
 from auditor.durations import durations
@@ -104,6 +105,30 @@ def _schedules(settings: Settings) -> dict[str, Schedule]:
         except ConfigError as error:
             log.warning("audit %s cannot be scheduled: %s", name, error, extra={"action": "not_scheduled", "audit": name})
     return schedules | {name: segment_audit.schedule for name, segment_audit in settings.segments.items() if segment_audit.schedule}
+
+
+def list_schedules(
+    settings: Settings, store: Store, now: dt.datetime, count: int = 1, only: Collection[str] | None = None
+) -> list[ScheduledAudit]:
+    """Return when each scheduled audit, or each of ``only`` these, is due: the one that is due next first, those that are paused last.
+
+    Raises StoreError.
+    """
+    states = audit_state.get_states(store)
+    listed = [
+        ScheduledAudit(
+            audit=name,
+            cron=schedule.cron,
+            timezone=schedule.timezone,
+            jitter=schedule.jitter,
+            paused=audit_state.is_paused(states, name),
+            next=tuple(cron.next_times(schedule, now, count, name)),
+        )
+        for name, schedule in _schedules(audits.with_defined_audits(settings, store)).items()
+        if only is None or name in only
+    ]
+    ends = dt.datetime.max.replace(tzinfo=dt.UTC)
+    return sorted(listed, key=lambda entry: (entry.paused, next(iter(entry.next), ends), entry.audit))
 
 
 def crontab(settings: Settings, config: Path) -> str:

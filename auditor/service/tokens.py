@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from auditor.api_models.access import Scope
@@ -15,8 +16,21 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
-def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, by: str = "", creator: Token | None = None) -> str:
-    """Create a token and return its secret, of which only a hash is stored.
+UNLIMITED: tuple[Scope, ...] = ("define", "pipeline")
+"""Scopes that are about more than single audits: tables of all connections, and pipelines."""
+
+
+def create(
+    store: Store,
+    *,
+    name: str,
+    scope: Scope,
+    expires: dt.datetime | None = None,
+    by: str = "",
+    creator: Token | None = None,
+    audits: Sequence[str] = (),
+) -> str:
+    """Create a token and return its secret, of which only a hash is stored. With ``audits``, patterns, it is limited to these.
 
     ``creator`` is the token that the request came with, None on the command line: the new token expires no later, and ends with it. Raises
     ConfigError for a reserved or used name, and Forbidden for a scope that is not below the creator's.
@@ -24,8 +38,10 @@ def create(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None
     _check_below(creator, scope)
     if name.startswith(tokens.SESSION_PREFIX):
         raise ConfigError(f"token names that start with {tokens.SESSION_PREFIX!r} are reserved for sessions; choose another name")
-    secret = tokens.create_token(store, name=name, scope=scope, expires=expires, creator=creator)
-    detail = {"scope": scope, "expires": expires.isoformat() if expires else None}
+    if audits and scope in UNLIMITED:
+        raise ConfigError(f"a token with the scope {scope} cannot be limited to audits: it reaches tables of others; choose another scope")
+    secret = tokens.create_token(store, name=name, scope=scope, expires=expires, creator=creator, audits=audits)
+    detail = {"scope": scope, "expires": expires.isoformat() if expires else None, **({"audits": list(audits)} if audits else {})}
     events.record_event(store, actor=by, action="token made", subject=name, detail=detail)
     return secret
 
@@ -60,6 +76,7 @@ def _show(token: Token, created_by: str) -> ShownToken:
         revoked=token.revoked,
         last_used=token.last_used,
         created_by=created_by,
+        audits=token.audits,
     )
 
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections import throttle
 from auditor.durations import durations
-from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, StoreError, UnknownRun
+from auditor.errors import UNEXPECTED, AuditorError, ConfigError, QueueFull, RunLost, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
@@ -90,6 +90,25 @@ def request_run(
     return Enqueued(enqueued[-1].run, enqueued[-1].how, tuple(other.run for other in enqueued[:-1]))
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedRuns:
+    """Runs that were requested of several audits: those that wait or run now, and the audits ``left`` for which the queue had no room."""
+
+    enqueued: tuple[Enqueued, ...]
+    left: tuple[str, ...]
+
+
+def request_runs(settings: Settings, store: Store, names: Sequence[str], *, reason: str = "", requested_by: str = "") -> RequestedRuns:
+    """Request a run of each audit in this order, until the queue is full. Raises UnknownAudit, ConfigError and StoreError."""
+    enqueued: list[Enqueued] = []
+    for place, name in enumerate(names):
+        try:
+            enqueued.append(request_run(settings, store, name, reason=reason, requested_by=requested_by))
+        except QueueFull:
+            return RequestedRuns(tuple(enqueued), tuple(names[place:]))
+    return RequestedRuns(tuple(enqueued), ())
+
+
 def request_ad_hoc(
     settings: Settings,
     store: Store,
@@ -161,6 +180,10 @@ class _RunExecutor:
     settings: Settings
     store: Store
     gave_up: threading.Event = field(default_factory=threading.Event)
+    batch: notify.Batch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.batch = notify.Batch(self.settings, self.store)
 
     def execute(self, claimed: StoredRun, held_run: _HeldRun) -> Report | None:
         """Execute a run and notify the channels, also if it could not start. Returns None if the run returned to the queue."""
@@ -186,7 +209,7 @@ class _RunExecutor:
             return self._save_failed(claimed, why, UNEXPECTED)
         if _returns_to_queue(held_run, report):
             return None
-        notify.notify_run(settings.notify, self.store, report, evidence=settings.evidence, audits=settings.audits)
+        self.batch.add(settings, report)
         return report
 
     def _saving(self, held_run: _HeldRun) -> outcomes.SaveOutcome:
@@ -230,7 +253,7 @@ class _RunExecutor:
         outcome = run_lifecycle.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
         self._retry(lambda: run_lifecycle.finish_run(self.store, claimed.run, outcome, self._get_seal()))
         report = _report_without_result(claimed, State.FAILED, (reason,), code)
-        notify.notify_run(self.settings.notify, self.store, report, evidence=self.settings.evidence, audits=self.settings.audits)
+        self.batch.add(self.settings, report)
         return report
 
     def _get_seal(self) -> Seal | None:
@@ -288,13 +311,16 @@ def run_pending(settings: Settings, store: Store) -> Iterator[Report]:
     executor = _RunExecutor(settings, store)
     executor.gave_up.set()
     run_lifecycle.recover_runs(store)
-    while claimed := queue.claim_run(store):
-        report = executor.execute(claimed, _HeldRun(store, claimed.run, requeue_when_stopped=True))
-        if report is None:
-            reasons = runs.get_run(store, claimed.run).reasons or ("the run was interrupted and returned to the queue",)
-            yield _report_without_result(claimed, State.CANCELLED, reasons, Verdict.UNKNOWN.exit_code)
-            return
-        yield report
+    try:
+        while claimed := queue.claim_run(store):
+            report = executor.execute(claimed, _HeldRun(store, claimed.run, requeue_when_stopped=True))
+            if report is None:
+                reasons = runs.get_run(store, claimed.run).reasons or ("the run was interrupted and returned to the queue",)
+                yield _report_without_result(claimed, State.CANCELLED, reasons, Verdict.UNKNOWN.exit_code)
+                return
+            yield report
+    finally:
+        executor.batch.flush()
 
 
 class Workers:
@@ -327,6 +353,7 @@ class Workers:
             held_run.stop()
         self._join(deadline)
         self._executor.gave_up.set()
+        self._executor.batch.flush()
         throttle.share_through(None)
 
     def running(self) -> list[str]:
@@ -372,6 +399,7 @@ class Workers:
             return 0.0
         claimed = queue.claim_run(self._store)
         if claimed is None:
+            self._executor.batch.flush()
             return None
         held_run = _HeldRun(self._store, claimed.run)
         with self._lock:

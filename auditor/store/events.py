@@ -80,10 +80,16 @@ def count_event(store: Store, *, actor: str, action: str, within: dt.timedelta) 
     store.write(work)
 
 
-def list_events(store: Store, *, limit: int = 100, before: int | None = None) -> list[Event]:
-    """Return up to ``limit`` events, newest first; ``before`` is the number of the last event of the previous page."""
+def list_events(
+    store: Store, *, limit: int = 100, before: int | None = None, actor: str | None = None, subject: str | None = None
+) -> list[Event]:
+    """Return up to ``limit`` events, newest first, of this actor and subject; ``before`` is the number of the previous page's last one."""
     statement = select(events).order_by(events.c.number.desc()).limit(limit)
     if before is not None:
         statement = statement.where(events.c.number < before)
+    if actor is not None:
+        statement = statement.where(events.c.actor == actor)
+    if subject is not None:
+        statement = statement.where(events.c.subject == subject)
     with store.reading() as connection:
         return [Event(row.number, row.at, row.actor, row.action, row.subject, row.detail) for row in connection.execute(statement)]

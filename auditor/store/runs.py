@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -21,7 +22,10 @@ from auditor.store.schema import audit_versions, differences, queue, run_documen
 AD_HOC_PREFIX = "ad-hoc"
 
 _GIVEN = [some for count in (1, 2) for some in combinations(PERMISSIONS, count)]
-OWN_SETTINGS = type_coerce(runs.c.overrides, Text).in_([to_json({}), *(to_json(dict.fromkeys(some, True)) for some in _GIVEN)])
+OWN_OVERRIDES = (to_json({}), *(to_json(dict.fromkeys(some, True)) for some in _GIVEN))
+"""The stored overrides of a run that is its audit's own."""
+
+OWN_SETTINGS = type_coerce(runs.c.overrides, Text).in_(OWN_OVERRIDES)
 """The condition that a run is its audit's own, not a one-off run with other settings (`StoredRun.is_one_off`)."""
 
 
@@ -195,6 +199,10 @@ def get_run(store: Store, run: str) -> StoredRun:
         return fetch_runs(connection, select(runs).where(runs.c.run == ids[0]))[0]
 
 
+ACTIVE = "active"
+"""In place of a state: runs that wait or run."""
+
+
 def list_runs(
     store: Store,
     *,
@@ -203,17 +211,36 @@ def list_runs(
     limit: int = 50,
     before: str | None = None,
     own_only: bool = False,
+    verdict: str | None = None,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    among: Collection[str] | None = None,
 ) -> list[StoredRun]:
-    """Return up to ``limit`` runs, newest first.
+    """Return up to ``limit`` runs, newest first; with ``among`` of these audits alone.
 
     ``before`` is the id of the last run of the previous page; raises UnknownRun if it does not exist. ``own_only`` leaves out
-    one-off runs, which have other settings than their audit.
+    one-off runs, which have other settings than their audit. ``state`` may be ACTIVE, of those that wait or run. With ``verdict`` they
+    are done; ``since`` and ``until``, which is not included, are about when they started.
     """
     with store.reading() as connection:
         below = get_run_number(connection, before) if before else None
-        values = {"audit": audit, "state": state, "below": below}
+        if state == ACTIVE:
+            numbers = union(*_select_active_numbers()).subquery()
+            conditions = [runs.c.audit == audit] if audit is not None else []
+            conditions += [runs.c.audit.in_(list(among))] if among is not None else []
+            statement = select(runs).join(numbers, numbers.c.number == runs.c.number).where(*conditions)
+            return fetch_runs(connection, statement.order_by(runs.c.number.desc()).limit(limit))
+        values = {"audit": audit, "state": State.DONE if verdict else state, "below": below, "verdict": verdict, "since": since}
+        values["before"] = until
         known = {name: value for name, value in values.items() if value is not None}
-        return fetch_runs(connection, select_runs(tuple(known), own_only).limit(limit), known)
+        statement = select_runs(tuple(known), own_only).limit(limit)
+        return fetch_runs(connection, statement if among is None else statement.where(runs.c.audit.in_(list(among))), known)
+
+
+def list_audits(store: Store) -> list[str]:
+    """Return the names of all audits that have runs, or whose runs were deleted and whose definitions are kept."""
+    with store.reading() as connection:
+        return list(connection.execute(select(audit_versions.c.audit).distinct().order_by(audit_versions.c.audit)).scalars())
 
 
 @cache
@@ -224,6 +251,8 @@ def select_runs(by: tuple[str, ...], own_only: bool) -> Select[Any]:
         "state": runs.c.state == bindparam("state"),
         "below": runs.c.number < bindparam("below"),
         "before": runs.c.started < bindparam("before"),
+        "since": runs.c.started >= bindparam("since"),
+        "verdict": runs.c.verdict == bindparam("verdict"),
     }
     statement = select(runs).where(*(conditions[name] for name in by)).order_by(runs.c.number.desc())
     return statement.where(OWN_SETTINGS) if own_only else statement
@@ -280,11 +309,49 @@ def list_latest_runs(store: Store, audit: str | None = None) -> dict[str, list[S
     and pending runs of any settings.
     """
     with store.reading() as connection:
-        latest = fetch_runs(connection, _LATEST) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
+        latest = _fetch_latest(connection) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
+    return _by_audit(latest)
+
+
+def list_latest_runs_before(store: Store, before: dt.datetime) -> dict[str, list[StoredRun]]:
+    """Return the same of the runs that started before a moment, as they are now."""
+    with store.reading() as connection:
+        return _by_audit(fetch_runs(connection, _LATEST_BEFORE, {"before": before}))
+
+
+def _by_audit(listed: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     by_audit: dict[str, list[StoredRun]] = {}
-    for run in latest:
+    for run in listed:
         by_audit.setdefault(run.audit, []).append(run)
     return by_audit
+
+
+STAMP = (runs.c.run, runs.c.state, runs.c.ended, runs.c.resumable, type_coerce(runs.c.reasons, Text))
+"""What of a run that has ended can still change: it may be resumed, and what it says of values may be scrubbed."""
+
+REMEMBERED = 10_000
+"""Runs that have ended, the latest of audits, that a process remembers."""
+
+_remembered: dict[str, tuple[tuple[Any, ...], StoredRun]] = {}
+"""The latest runs of all audits by id, each with its stamp: their rows are read again only where the stamp differs."""
+
+
+def _fetch_latest(connection: Connection) -> list[StoredRun]:
+    """Return the latest runs of all audits, newest first; those that ended, from memory where nothing of them has changed."""
+    stamps = [tuple(row) for row in connection.execute(_LATEST_STAMPS)]
+    known = {stamp[0]: kept[1] for stamp in stamps if (kept := _remembered.get(stamp[0])) and kept[0] == stamp}
+    wanted = [stamp[0] for stamp in stamps if stamp[0] not in known]
+    for first in range(0, len(wanted), BATCH):
+        some = select(runs).where(runs.c.run.in_(wanted[first : first + BATCH]))
+        known |= {run.run: run for run in fetch_runs(connection, some)}
+    if len(_remembered) + len(wanted) > REMEMBERED:
+        _remembered.clear()
+    _remembered.update({stamp[0]: (stamp, known[stamp[0]]) for stamp in stamps if stamp[2] is not None and stamp[0] in known})
+    return [known[stamp[0]] for stamp in stamps if stamp[0] in known]
+
+
+BATCH = 500
+"""Ids in one statement: SQLite takes a bounded number of parameters."""
 
 
 def get_active_runs(store: Store) -> dict[str, StoredRun]:
@@ -298,8 +365,12 @@ def get_active_runs(store: Store) -> dict[str, StoredRun]:
 ACTIVE_STATES = (State.PENDING, State.RUNNING)
 
 
-def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
+def _select_latest(
+    audit: ColumnElement[str] | None = None, *, before: ColumnElement[dt.datetime] | None = None, columns: Sequence[Any] = (runs,)
+) -> Select[Any]:
     """Return the statement for the newest ended and done runs with their audits' own settings, and all active runs, newest first.
+
+    With ``before`` it considers only those that started before that moment.
 
     It finds them by indexes, so its cost does not grow with the number of runs of an audit.
     """
@@ -310,11 +381,15 @@ def _select_latest(audit: ColumnElement[str] | None = None) -> Select[Any]:
 
     def last(condition: ColumnElement[bool]) -> Select[Any]:
         numbers = select(runs.c.number).where(OWN_SETTINGS, condition, runs.c.audit == name.c.audit)
+        if before is not None:
+            numbers = numbers.where(runs.c.started < before)
         return select(numbers.order_by(runs.c.number.desc()).limit(1).scalar_subquery().label("number")).select_from(name)
 
     newest = last(runs.c.ended.is_not(None)), last(runs.c.state == State.DONE)
     numbers = union(*newest, *_select_active_numbers()).subquery()
-    statement = select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number.desc())
+    statement = select(*columns).select_from(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.number.desc())
+    if before is not None:
+        statement = statement.where(runs.c.started < before)
     return statement if audit is None else statement.where(runs.c.audit == audit)
 
 
@@ -324,7 +399,8 @@ def _select_active_numbers() -> tuple[Select[Any], Select[Any]]:
     return select(runs.c.number).where(runs.c.running_audit >= ""), select(queue.c.run).where(queue.c.pending_audit >= "")
 
 
-_LATEST, _LATEST_OF_AUDIT = _select_latest(), _select_latest(bindparam("named"))
+_LATEST_OF_AUDIT, _LATEST_STAMPS = _select_latest(bindparam("named")), _select_latest(columns=STAMP)
+_LATEST_BEFORE = _select_latest(before=bindparam("before", type_=runs.c.started.type))
 """Built once: building them takes as long as running them."""
 
 
@@ -370,11 +446,22 @@ def _get_document(store: Store, run: str, kind: str) -> bytes | None:
 
 
 def list_differences(
-    store: Store, run: str, *, kind: str | None = None, state: str | None = None, after: int = 0, limit: int | None = 1000
+    store: Store,
+    run: str,
+    *,
+    kind: str | None = None,
+    state: str | None = None,
+    after: int = 0,
+    limit: int | None = 1000,
+    column: str = "",
+    key: str = "",
+    numbers: Sequence[int] | None = None,
 ) -> list[tuple[int, StoredDifference]]:
     """Return up to ``limit`` differences of a run, or all, with their numbers, which count from 1 in the order of `Outcome.differences`.
 
-    ``after`` is the number of the last one of the previous page. Raises UnknownRun.
+    ``after`` is the number of the last one of the previous page; with ``numbers`` they are of these alone, in ascending order. With
+    ``column`` or ``key`` most others are left out, but not all: the caller looks at what is left. Ranges are left in for a key. Raises
+    UnknownRun.
     """
     with store.reading() as connection:
         statement = select(differences).where(differences.c.run == get_run_number(connection, run), differences.c.number > after)
@@ -382,5 +469,36 @@ def list_differences(
             statement = statement.where(differences.c.kind == kind)
         if state is not None:
             statement = statement.where(differences.c.state == state)
+        if numbers is not None:
+            statement = statement.where(differences.c.number.in_(numbers))
+        if column:
+            statement = statement.where(_has_text(column))
+        if key:
+            statement = statement.where(or_(_has_text(key), ~_DETAIL.contains('"range": null')))
         rows = connection.execute(statement.order_by(differences.c.number).limit(limit)).all()
     return [(row.number, StoredDifference(kind=row.kind, state=row.state, **row.detail)) for row in rows]
+
+
+_DETAIL = type_coerce(differences.c.detail, Text)
+
+
+def _has_text(text: str) -> ColumnElement[bool]:
+    """Return the condition that a text is one of those in a difference's JSON, in either of the spellings of `schema.to_json`."""
+    spellings = {json.dumps(text, ensure_ascii=False), json.dumps(text)}
+    return or_(*(_DETAIL.contains(spelling, autoescape=True, escape="!") for spelling in spellings))
+
+
+KEY_FIRST = '{"key": '
+"""How the details of a difference begin: its key is read without the rest, which is most of it."""
+
+
+def list_keys(store: Store, run: str) -> list[tuple[int, tuple[str | None, ...]]]:
+    """Return the number and the texts of the key of each difference of a run, by number; of a range its first key. Raises UnknownRun."""
+    decode = json.JSONDecoder().raw_decode
+    found: list[tuple[int, tuple[str | None, ...]]] = []
+    with store.reading() as connection:
+        of_run = differences.c.run == get_run_number(connection, run)
+        for number, detail in connection.execute(select(differences.c.number, _DETAIL).where(of_run).order_by(differences.c.number)):
+            key = decode(detail, len(KEY_FIRST))[0] if detail.startswith(KEY_FIRST) else json.loads(detail).get("key")
+            found.append((number, tuple(key.values()) if key is not None else ((json.loads(detail).get("range") or {}).get("first"),)))
+    return found

@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,7 @@ from auditor.api_models.access import Scope
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
 from auditor.store.database import Store, database_time, time_expression
-from auditor.store.schema import MYSQL, Moment, big_integer, metadata, short_text
+from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
 
 tokens = Table(
     "auditor_tokens",
@@ -35,6 +35,8 @@ tokens = Table(
     Column("last_used", Moment()),
     # The number of the token that created it, by which it ends; null for those made on the command line.
     Column("created_by", big_integer()),
+    # Patterns of the audits that it is limited to; null for none.
+    Column("audits", Json()),
     Index("auditor_tokens_created_by", "created_by"),
     **MYSQL,
 )
@@ -54,7 +56,7 @@ GRANTED_BY: Mapping[str, frozenset[str]] = {
 
 DESCRIPTIONS: Mapping[Scope, str] = {
     "read": "read everything",
-    "run": "also request, cancel and resume runs",
+    "run": "also request, cancel and resume runs, and acknowledge incidents",
     "define": "what `run` may; also define audits of configured connections or run them once, pause audits, manage tokens below it",
     "pipeline": "what `run` may; also pause, unpause and start pipelines, let them send existing rows, and let them skip events",
     "repair": "what `run` may; also propose patches, and record repairs that were made elsewhere",
@@ -93,6 +95,8 @@ class Token:
     """The number of the token that created it, over HTTP; None for one created on the command line."""
     creator: str = ""
     """The name of the token that created it; empty where that was not looked up."""
+    audits: tuple[str, ...] = ()
+    """Patterns of the audits that it is limited to; empty for all."""
 
     @property
     def is_session(self) -> bool:
@@ -108,8 +112,18 @@ class Token:
         return self.allows("define") and GRANTED_BY[scope] < GRANTED_BY[self.scope]
 
 
-def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime | None = None, creator: Token | None = None) -> str:
+def create_token(
+    store: Store,
+    *,
+    name: str,
+    scope: Scope,
+    expires: dt.datetime | None = None,
+    creator: Token | None = None,
+    audits: Sequence[str] = (),
+) -> str:
     """Create a token and return its secret, which cannot be read again. It expires no later than its ``creator``, and ends with it.
+
+    With ``audits``, patterns such as ``shop.*``, it is limited to these.
 
     Raises ConfigError for a name that is invalid or belongs to a valid token, an unknown scope, or an expiry in the past, and Unauthorised
     if the creator has ended.
@@ -128,7 +142,7 @@ def create_token(store: Store, *, name: str, scope: Scope, expires: dt.datetime 
         connection.execute(update(tokens).where(tokens.c.valid_name == name, ended).values(valid_name=None))
         if connection.execute(select(tokens.c.number).where(tokens.c.valid_name == name)).first() is not None:
             raise ConfigError(f"a token {name!r} already exists; choose another name, or: auditor token revoke {shell_word(name)}")
-        _insert(connection, name, secret, scope, at, expires, creator)
+        _insert(connection, name, secret, scope, at, expires, creator, audits)
 
     store.write(work)
     return secret
@@ -152,14 +166,21 @@ def create_session(store: Store, token: Token, expires: dt.datetime) -> str:
         kept = [row.number for row in rows if _is_valid(row, at)][: MAX_SESSIONS - 1]
         if old := [row.number for row in rows if row.number not in kept]:
             connection.execute(delete(tokens).where(tokens.c.number.in_(old)))
-        _insert(connection, f"{SESSION_PREFIX}{secrets.token_hex(16)}", secret, token.scope, at, expires, token)
+        _insert(connection, f"{SESSION_PREFIX}{secrets.token_hex(16)}", secret, token.scope, at, expires, token, token.audits)
 
     store.write(work)
     return secret
 
 
 def _insert(
-    connection: Connection, name: str, secret: str, scope: Scope, at: dt.datetime, expires: dt.datetime | None, creator: Token | None
+    connection: Connection,
+    name: str,
+    secret: str,
+    scope: Scope,
+    at: dt.datetime,
+    expires: dt.datetime | None,
+    creator: Token | None,
+    audits: Sequence[str],
 ) -> None:
     """Insert a token. Its creator's row is locked, so that the creator does not end meanwhile."""
     number = None
@@ -171,7 +192,14 @@ def _insert(
         expires = min(expiry for expiry in (expires, row.expires) if expiry) if expires or row.expires else None
     connection.execute(
         insert(tokens).values(
-            name=name, valid_name=name, hash=_hash(secret), scope=scope, created_at=at, expires=expires, created_by=number
+            name=name,
+            valid_name=name,
+            hash=_hash(secret),
+            scope=scope,
+            created_at=at,
+            expires=expires,
+            created_by=number,
+            audits=list(audits) or None,
         )
     )
 
@@ -261,7 +289,8 @@ def _is_valid(row: Row[tuple[object, ...]], at: dt.datetime) -> bool:
 
 def _to_token(row: Row[tuple[object, ...]]) -> Token:
     creator = getattr(row, "creator_name", None) or ""
-    return Token(row.name, row.scope, row.created_at, row.expires, row.revoked, row.last_used, row.number, row.created_by, creator)
+    moments = (row.created_at, row.expires, row.revoked, row.last_used)
+    return Token(row.name, row.scope, *moments, row.number, row.created_by, creator, tuple(row.audits or ()))
 
 
 def _hash(secret: str) -> str:

@@ -37,6 +37,9 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/audits/{name}/sql"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/bisection"): ("read", 200),
     ("GET", "/api/v1/costs"): ("read", 200),
+    ("GET", "/api/v1/schedules"): ("read", 200),
+    ("GET", "/api/v1/connections"): ("read", 200),
+    ("POST", "/api/v1/connections/{connection}/check"): ("run", 200),
     ("GET", "/api/v1/audits/{name}/verification"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/runs"): ("read", 200),
     ("POST", "/api/v1/audits/{name}/runs"): ("run", 202),
@@ -45,6 +48,10 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("DELETE", "/api/v1/audits/{name}"): ("define", 204),
     ("POST", "/api/v1/audits/{name}/pause"): ("define", 200),
     ("POST", "/api/v1/audits/{name}/unpause"): ("define", 200),
+    ("PUT", "/api/v1/audits/{name}/acknowledgement"): ("run", 200),
+    ("DELETE", "/api/v1/audits/{name}/acknowledgement"): ("run", 200),
+    ("GET", "/api/v1/incidents"): ("read", 200),
+    ("GET", "/api/v1/runs/{run}/changes"): ("read", 404),  # authorized callers get 404, because it is the audit's first run
     ("GET", "/api/v1/runs"): ("read", 200),
     ("POST", "/api/v1/runs"): ("define", 202),
     ("GET", "/api/v1/runs/{run}"): ("read", 200),
@@ -114,9 +121,10 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
     """Send a request to a route that is valid for every authorized caller."""
     if (method, path) == ("DELETE", "/api/v1/audits/{name}"):
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
-    name = "adhoc" if method in ("PUT", "DELETE") else "orders"
+    name = "adhoc" if method in ("PUT", "DELETE") and not path.endswith("/acknowledgement") else "orders"
     made = {"repair": record_repair(own) if "{repair}" in path else "", "patch": propose_patch(own) if "{patch}" in path else ""}
-    place = path.format(name=name, run=own.runs["orders"], day="2026-01-01", pipeline="shop", audit="zones", bootstrap="abcd1234", **made)
+    ids = {"run": own.runs["orders"], "bootstrap": "abcd1234", "connection": "shop", **made}
+    place = path.format(name=name, day="2026-01-01", pipeline="shop", audit="zones", **ids)
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)
@@ -133,6 +141,8 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
     if path.endswith(("{pipeline}/segments", "/schemas", "/entries", "{pipeline}/events")):
         more = {"side": "shop"} if path.endswith("/entries") else {"from": "earliest"} if path.endswith("/events") else {}
         return client.get(place, params={"table": "shop.orders", **more})
+    if path.endswith("/acknowledgement") and method == "PUT":
+        return client.put(place, json={"why": "a known backfill"})
     if path.endswith("/verification"):
         return client.get(place, params={"through": "2026-11-01T06:00:00Z"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
@@ -165,6 +175,11 @@ def test_route_requires_its_scope(own: Service, method: str, path: str) -> None:
 FORMS: dict[str, Scope] = {
     "/logout": "read",
     "/compare": "read",
+    "/run": "run",
+    "/connections/{name:path}/check": "run",
+    "/audits/{name:path}/acknowledge": "run",
+    "/audits/{name:path}/withdraw": "run",
+    "/runs/{run}/again": "run",
     "/audits/{name:path}/run": "run",
     "/audits/{name:path}/pause": "define",
     "/audits/{name:path}/unpause": "define",

@@ -75,7 +75,7 @@ def test_matching_etag_returns_304(served: Service) -> None:
     client = served.client("read")
     for path in (f"/api/v1/runs/{served.runs['same']}", f"/api/v1/runs/{served.runs['same']}/report?format=html"):
         first = client.get(path)
-        tag = first.headers["etag"]
+        tag = first.headers["etag"].removeprefix("W/")  # weak where the body is compressed
         for given in (tag, f"W/{tag}", f'"x", {tag}', "*"):
             again = client.get(path, headers={"If-None-Match": given})
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)

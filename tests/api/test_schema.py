@@ -103,9 +103,10 @@ CONTENT_DEPENDENT = (
     "POST /api/v1/pipelines/{pipeline}/refreshes",
     "GET /api/v1/audits/{name}/bootstrap-plan",
     "GET /api/v1/costs",
+    "PUT /api/v1/audits/{name}/acknowledgement",
 )
 """Operations that may reject a request that matches its schema: its tables may not exist, its idempotency key may be used already, its
-range of keys may end before it begins, its day may be to come."""
+range of keys may end before it begins, its day may be to come, and its time over."""
 
 
 def widest_token(case: schemathesis.Case[Any], secrets: dict[Scope, str]) -> str:

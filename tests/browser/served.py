@@ -23,6 +23,7 @@ from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service.workers import Workers
 from auditor.store import Store, open_store, pipelines, tokens
+from auditor.store.runs import list_runs
 from tests import many_tables
 from tests.browser import pipeline_samples, segment_samples
 
@@ -62,7 +63,10 @@ class Site:
         """Return the path of a page by its short name, a key of `PAGES`."""
         if name in RUNS:
             (latest,) = newest_run(self.store, RUNS[name])
-            return f"/runs/{latest}"
+            return f"/runs/{latest}{QUERIES.get(name, '')}"
+        if name == "changes":
+            later, earlier = [run.run for run in list_runs(self.store, audit="orders", state="done", limit=2)]
+            return f"/runs/{later}/changes?since={earlier}"
         return PAGES[name]
 
 
@@ -75,6 +79,14 @@ PAGES = {
     "SQL": "/audits/orders/sql",
     "compare": "/compare",
     "day": "/day",
+    "audits of a filter": "/?status=mismatch&sort=rows&down=1",
+    "runs": "/runs",
+    "schedules": "/schedules",
+    "connections": "/connections",
+    "events": "/events",
+    "API": "/docs",
+    "differences of a filter": "",
+    "changes": "",
     "tokens": "/tokens",
     "about": "/about",
     "pipelines": "/pipelines",
@@ -92,7 +104,8 @@ PAGES = {
     "failed": "",
 }
 
-RUNS = {"run": "orders", "failed": "missing", "patch": "patched"}
+QUERIES = {"differences of a filter": "?kind=changed&column=amount&order=-key"}
+RUNS = {"run": "orders", "failed": "missing", "patch": "patched", "differences of a filter": "orders"}
 """The audit whose newest run a page shows, by the page's short name."""
 
 

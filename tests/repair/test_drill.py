@@ -17,6 +17,7 @@ from auditor.errors import AuditorError, ConfigError, NotifyError, StatementRefu
 from auditor.repair.canary import TABLE, Canary, damaged_rows, rows_of
 from auditor.service import drill as drills
 from auditor.service import notify
+from auditor.service.channels import Message
 from auditor.store import open_store
 from dialects import Session
 from tests import tables
@@ -27,7 +28,7 @@ from tests.repair.small import Small
 
 STEPS = ["canary", "damaged", "found", "reported", "mended", "dropped"]
 
-Sent = list[tuple[str, notify.Message]]
+Sent = list[tuple[str, Message]]
 
 
 @pytest.fixture

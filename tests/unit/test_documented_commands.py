@@ -39,6 +39,7 @@ store: {url: "sqlite:///auditor.db"}
 
 WHOLE_PAGES = {
     "first-pipeline": "tests/pipeline/test_first_pipeline.py",
+    "alerts": "tests/unit/test_incidents.py",
     "quickstart": "tests/pairs/test_documented_sessions.py",
     "one-line": "tests/unit/test_docs.py",
     "conventions": "tests/unit/test_docs.py",

@@ -22,7 +22,8 @@ from auditor.cli import main
 from auditor.config import Settings, add_audits, load
 from auditor.model import SIDES, ColumnDifference, Difference, Differences, Report, State, Verdict
 from auditor.report import difference_rows, render
-from auditor.service import notify, scheduler
+from auditor.service import scheduler
+from auditor.service.channels import Message
 from auditor.service.target_schema import print_schema
 from tests.hostile_texts import CONTROLS, LINE_ENDS, TEXTS
 
@@ -134,7 +135,7 @@ def test_markdown_shows_the_text_and_has_no_markup_of_it(pattern: str) -> None:
 def test_a_link_of_a_key_is_none_in_any_form_of_a_message() -> None:
     for form in ("text", "markdown", "html"):
         for text in TEXTS:
-            body = notify.Message("title", (f"differs: changed {text}",)).body(form)
+            body = Message("title", (f"differs: changed {text}",)).body(form)
             assert is_one_line(body.replace("\u2060", "")), (form, text)
             assert "](" not in body and "://" not in body and "<!" not in body and "@here" not in body
 

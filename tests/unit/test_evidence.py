@@ -26,6 +26,7 @@ from auditor.errors import ConfigError, EvidenceBroken, NoEvidence
 from auditor.history import evidence as checks
 from auditor.model import Report
 from auditor.service import evidence, notify, workers
+from auditor.service.channels import Message
 from auditor.service.scrub import scrub
 from auditor.store import Store, open_store, pruning, run_lifecycle, runs
 from auditor.store import evidence as chains
@@ -621,7 +622,7 @@ def test_heads_are_rows_of_the_target(folder: Path, store: Store) -> None:
 
 
 def test_heads_are_in_messages(folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[notify.Message] = []
+    sent: list[Message] = []
     monkeypatch.setattr(notify, "send", lambda _name, _channel, message: sent.append(message))
     for publish in ([], ["messages"]):
         write_configuration(folder, publish=publish)

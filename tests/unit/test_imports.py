@@ -60,6 +60,7 @@ CHAINS = (
         "auditor.cli._bisect": "",
         "auditor.cli._trace": "pyarrow",
         "auditor.cli._wait": "",
+        "auditor.cli._incidents": "",
         "auditor.pipeline.run": "",
         "auditor.pipeline.target_process": "",
         "auditor.pipeline.segments.process": "",

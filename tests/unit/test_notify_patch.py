@@ -10,7 +10,7 @@ import pytest
 
 from auditor.config import Channel, Notify
 from auditor.service import notify
-from auditor.service.notify import Message
+from auditor.service.channels import Message
 from auditor.store import Store, open_store
 from auditor.store.patches import Patch
 from tests.unit.test_report_samples import store_past_run

@@ -21,7 +21,7 @@ from auditor.api_models.pipeline import (
 from auditor.config import Pipeline, Settings, validate_settings
 from auditor.errors import NotifyError
 from auditor.service import notify, pipeline_problems
-from auditor.service.notify import Message
+from auditor.service.channels import Message
 from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
 from auditor.store import Store, open_store, pipelines
 from tests.durations import SetDurations

@@ -14,6 +14,7 @@ from auditor.cli import main
 from auditor.config import Settings, load
 from auditor.history.table_standing import find_shared
 from auditor.service import audits, notify
+from auditor.service.channels import Message
 from auditor.store import Store, open_store
 
 CONFIGURATION = """
@@ -38,7 +39,7 @@ audits:
 class Shared:
     """The databases of two systems and of a warehouse, and what was sent to the channel."""
 
-    def __init__(self, folder: Path, sent: list[notify.Message]) -> None:
+    def __init__(self, folder: Path, sent: list[Message]) -> None:
         self.folder, self.sent = folder, sent
         (folder / "auditor.yaml").write_text(CONFIGURATION.format(folder))
         self.run("crm", "CREATE TABLE people (id INTEGER, name VARCHAR)", "INSERT INTO people VALUES (1, 'ada'), (2, 'bob')")
@@ -64,7 +65,7 @@ class Shared:
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shared]:
-    sent: list[notify.Message] = []
+    sent: list[Message] = []
     monkeypatch.setattr(notify, "send", lambda _, __, message: sent.append(message))
     made = Shared(tmp_path, sent)
     yield made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import AppState
 from auditor.api.errors import http_status
-from auditor.api.pages import _audit, _layout, _overview, _patch, _pipelines, _run, _segments, _tokens
+from auditor.api.pages import _audit, _connections, _day, _layout, _lists, _overview, _patch, _pipelines, _run, _segments, _tokens
 from auditor.api.pages._layout import render_page, url, visitor_or_none
 from auditor.config import Settings
 from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised, name_of
@@ -39,12 +40,23 @@ SUGGESTIONS = {
 }
 
 
-def create(settings: Settings, store: Store, processes: PipelineProcesses | None = None, *, insecure: bool = False) -> FastAPI:
-    """Create the pages as an application, for all paths that the API does not handle. ``insecure`` disables authentication."""
+def create(
+    settings: Settings,
+    store: Store,
+    processes: PipelineProcesses | None = None,
+    *,
+    insecure: bool = False,
+    describe_api: Callable[[], dict[str, Any]] = dict,
+) -> FastAPI:
+    """Create the pages as an application, for all paths that the API does not handle. ``insecure`` disables authentication.
+
+    ``describe_api`` returns the OpenAPI document that the page of the API is drawn from.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.state.app_state = AppState(settings, store, pipelines=processes)
     app.state.insecure = insecure
-    for module in (_tokens, _layout, _overview, _audit, _run, _patch, _pipelines, _segments):
+    app.state.describe_api = describe_api
+    for module in (_tokens, _layout, _overview, _day, _lists, _connections, _audit, _run, _patch, _pipelines, _segments):
         app.include_router(module.router)
     app.add_exception_handler(AuditorError, _handle_auditor_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)

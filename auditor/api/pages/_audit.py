@@ -17,19 +17,21 @@ from auditor.api import reports
 from auditor.api.authentication import Definer, Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _overview
+from auditor.api.pages._differences import list_first, mark
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.routing import slow_request
+from auditor.api_models.incident import Covered, DifferenceChanges
 from auditor.bootstrap import use_cases
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import yaml_text
 from auditor.history import records
 from auditor.masking import redact
 from auditor.model import SIDES, Method, Report, Side
-from auditor.report import formatting, html
-from auditor.report.day import TREND_DAYS, not_compared
+from auditor.report import formatting, html, sentences
+from auditor.report.day import TREND_DAYS, not_read
 from auditor.report.heatmap import build_heatmap
 from auditor.report.rolling import WholeTable, build_whole_table
-from auditor.service import audits, bisection, stored_runs, workers
+from auditor.service import audits, bisection, difference_changes, incidents, stored_runs, workers
 from auditor.store import audit_state, runs
 from auditor.store import bootstraps as stored_bootstraps
 from auditor.store.runs import StoredRun
@@ -41,6 +43,12 @@ HISTORY_PAGE = 20
 
 CHART_RUNS = 400
 """Largest number of runs in the chart."""
+
+FIRST_ROWS = 10
+"""Differing rows shown under the verdict."""
+
+MAX_COMPARED = 2000
+"""Differing rows up to which the last two runs are compared for the page of the audit."""
 
 MAX_PARTITIONS = 12
 """Largest number of unequal partitions shown."""
@@ -140,7 +148,13 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         few=MAX_PARTITIONS,
         many=MAX_PARTS,
         times=definition.partition.column or (definition.settle.column if definition.settle else ""),
-        not_compared=list(not_compared(report)) if report else [],
+        set_aside=list(sentences.set_aside(report)) if report else [],
+        not_read=list(not_read(report)) if report else [],
+        story=sentences.tell_story(report) if report else "",
+        first_rows=list_first(app.store, report, FIRST_ROWS) if report and not definition.rolling else None,
+        changes=_changes(app, last),
+        incident=shown.incident if shown else None,
+        mark=mark,
         threshold=formatting.threshold(definition.threshold),
         settings=yaml_text(service.definition(definition)),
         paused=shown.paused if shown else audit_state.get_state(app.store, name).paused,
@@ -153,6 +167,20 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
             for bootstrap in stored_bootstraps.list_bootstraps(app.store, audit=name)[: -LISTED - 1 : -1]
         ],
     )
+
+
+def _changes(app: AppState, last: StoredRun | None) -> DifferenceChanges | None:
+    """Return what changed since the run before the last one; None without one, and for so many rows that the page does not compare them."""
+    if last is None or "rolling" in last.definition:
+        return None
+    previous = runs.get_latest_run(app.store, last.audit, before=last.started)
+    if previous is None or max(_count(last), _count(previous)) > MAX_COMPARED:
+        return None
+    return difference_changes.compare_runs(app.store, previous.run, last.run, 0)
+
+
+def _count(run: StoredRun) -> int:
+    return (run.missing or 0) + (run.extra or 0) + (run.changed or 0)
 
 
 def _load_report(app: AppState, last: StoredRun | None) -> Report | None:
@@ -186,6 +214,39 @@ def _series(drawn: Sequence[StoredRun]) -> dict[str, list[Any]]:
 
 
 Bound = Annotated[str, Form(max_length=40)]
+
+
+@router.post("/audits/{name:path}/acknowledge")
+def acknowledge_incident(
+    app: App,
+    visitor: Runner,
+    name: str,
+    why: Annotated[str, Form(max_length=500)],
+    how: Annotated[Literal["acknowledged", "muted"], Form()] = "acknowledged",
+    differences: Annotated[Covered, Form()] = "all",
+    until: Bound = "",
+) -> RedirectResponse:
+    """Acknowledge or mute the audit's open incident."""
+    moment = _parse_moment(until)
+    incidents.acknowledge(
+        app.configured, app.store, name, by=visitor.name, why=why, muted=how == "muted", until=moment, differences=differences
+    )
+    return redirect(url("audits", name))
+
+
+@router.post("/audits/{name:path}/withdraw")
+def withdraw_acknowledgement(app: App, visitor: Runner, name: str) -> RedirectResponse:
+    """End the acknowledgement of the audit's open incident."""
+    incidents.withdraw(app.configured, app.store, name, by=visitor.name)
+    return redirect(url("audits", name))
+
+
+def _parse_moment(text: str) -> dt.datetime | None:
+    """Return the time (UTC) that was entered; None if there is none. Raises ConfigError."""
+    try:
+        return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) if text else None
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a time; write it as 2026-03-01T06:30") from None
 
 
 @router.post("/audits/{name:path}/run")

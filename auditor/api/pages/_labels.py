@@ -22,6 +22,10 @@ GLOSSARY = {
     " than the audit's count.",
     "next": "When the schedule will request the next run.",
     "trend": "The scores of the last 30 days; each mark is a run.",
+    "limits": "How much the auditor asks of the database at once, and after how long the server cancels a statement of it.",
+    "incident": "The time from the first mismatch to the run that found everything equal again. Somebody can acknowledge or mute it.",
+    "changes": "Rows go by their keys: new differ in this run alone, gone in the other alone, the same in both.",
+    "days": "The worst verdict of each of the last 30 days. High: mismatch. Middle: unknown. Low: match. Empty: no run.",
     "partition": "A part of the table that is summarised as one, the same on both sides: a range of keys, or a bucket of their hashes.",
     "heat": "Every partition of the table, in order. Point at one, or use the arrow keys, to see its keys and its state.",
     "rolled": "Every partition of the table, in order, in its state when it was last read. Point at one, or use the arrow keys, to see"

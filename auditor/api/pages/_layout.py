@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from auditor import __version__
 from auditor.api.authentication import Visitor, current_visitor
+from auditor.api.middleware import REVALIDATED
 from auditor.api.pages._labels import DIFFERENCE_KINDS, EXACT_METHOD, GLOSSARY, METHODS
 from auditor.errors import Unauthorised
 from auditor.quantities import format_duration, format_size
@@ -35,8 +36,10 @@ THEME_COOKIE = "auditor_theme"
 THEMES = ("light", "dark")
 
 
-def render_page(request: Request, template: str, *, status: int = 200, visitor: Visitor | None = None, **values: Any) -> HTMLResponse:
-    """Render a template as a page that caches may not store."""
+def render_page(
+    request: Request, template: str, *, status: int = 200, visitor: Visitor | None = None, revalidated: bool = False, **values: Any
+) -> HTMLResponse:
+    """Render a template as a page that caches may not store; one that shows no values of rows may be kept and ``revalidated``."""
     reader = visitor or visitor_or_none(request)
     theme = request.cookies.get(THEME_COOKIE, "")
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -55,7 +58,7 @@ def render_page(request: Request, template: str, *, status: int = 200, visitor: 
             **values,
         )
     )
-    return HTMLResponse(body, status, headers={"Cache-Control": "no-store", "Vary": "HX-Request, Cookie"})
+    return HTMLResponse(body, status, headers={"Cache-Control": REVALIDATED if revalidated else "no-store", "Vary": "HX-Request, Cookie"})
 
 
 def file_response(body: str, name: str, format: str) -> Response:
@@ -94,6 +97,8 @@ def _environment() -> Environment:
     pages.filters = reports.filters | {
         "when": _timestamp,
         "since": _ago,
+        "ago": lambda at: _relative(at, _ago(at)),
+        "coming": lambda at: _relative(at, _until(at)),
         "ahead": _until,
         "share": _share,
         "lines": _lines,
@@ -130,6 +135,11 @@ def _timestamp(at: dt.datetime | None) -> Markup:
     if at is None:
         return Markup("")
     return Markup('<time datetime="{}" title="{}">{:%Y-%m-%d %H:%M} UTC</time>').format(at.isoformat(), formatting.moment(at), at)
+
+
+def _relative(at: dt.datetime, text: str) -> Markup:
+    """Return how far away a time is, with the time as a tooltip."""
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(timespec="seconds"), formatting.moment(at), text)
 
 
 def _ago(at: dt.datetime | None) -> str:

@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any, Literal, TypedDict
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
+from auditor.api import audit_access
 from auditor.api.authentication import Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _patch
+from auditor.api.pages._differences import PAGE_SIZE, AskedFilter, Filter, list_shown, mark
 from auditor.api.pages._layout import file_response, redirect, render_page, url
 from auditor.api.reports import get_report
 from auditor.api.routing import slow_request
-from auditor.api_models.run import Difference
 from auditor.history import records
 from auditor.masking import redact
-from auditor.model import SIDES, Side, Verdict
+from auditor.model import PERMISSIONS, SIDES, Side, State, Verdict
 from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
-from auditor.service import stored_differences, stored_runs, trace, workers
-from auditor.store import Store, queue, runs
+from auditor.service import difference_changes, stored_differences, stored_runs, trace, workers
+from auditor.store import queue, runs
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
+
+OTHER_RUNS = 20
+"""Runs that a run can be compared with by a choice on its page."""
+
+CHANGES_SHOWN = 50
+"""Rows of each kind that the comparison of two runs shows."""
 
 MAX_ITEMS = 50
 """Largest number of partitions and of measures shown."""
 
 
 @router.get("/runs/{run}")
-def run_page(
-    request: Request,
-    app: App,
-    visitor: Reader,
-    run: str,
-    kind: Kind = "",
-    state: DifferenceState = "",
-    after: int = 0,
-    patch: str = "",
-    row: int = 0,
-) -> HTMLResponse:
-    """Show the run; ``after`` is the last difference of the previous page, ``patch`` the patch to show, ``row`` its row before."""
-    values = _template_values(app, run, kind, state, after)
+def run_page(request: Request, app: App, visitor: Reader, run: str, asked: AskedFilter, patch: str = "", row: int = 0) -> HTMLResponse:
+    """Show the run; ``asked`` filters and sorts its differences, ``patch`` is the patch to show, ``row`` its row before."""
+    with slow_request() if asked.order != "number" or asked.column or asked.key else nullcontext():  # they look through all of them
+        values = _template_values(app, run, asked)
     patching = values["report"] and _patch.build_view(app, values["run"], values["report"], patch, row)
     return render_page(request, "run.html", visitor=visitor, patching=patching, **values)
 
@@ -62,22 +59,44 @@ def trace_page(request: Request, app: App, visitor: Runner, run: str, key: str =
 @router.get("/runs/{run}/live")
 def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLResponse:
     """Return the part of the page that changes while the run goes on."""
-    values = _template_values(app, run, "", "", 0)
+    values = _template_values(app, run, Filter())
     patching = values["report"] and _patch.build_view(app, values["run"], values["report"], "", 0)
     return render_page(request, "run_body.html", visitor=visitor, **{**values, "watched": True, "patching": patching})
 
 
+@router.get("/runs/{run}/changes")
+def changes_page(request: Request, app: App, visitor: Reader, run: str, since: str) -> HTMLResponse:
+    """Show which differing rows are new, gone or the same since another run of the audit."""
+    audit_access.check(app.store, "GET", "/runs/{run}", {"run": since}, app.patterns)
+    with slow_request():
+        changes = difference_changes.compare_runs(app.store, since, run, CHANGES_SHOWN)
+    later, earlier = runs.get_run(app.store, changes.later), runs.get_run(app.store, changes.earlier)
+    return render_page(
+        request,
+        "changes.html",
+        visitor=visitor,
+        changes=changes,
+        later=later,
+        earlier=earlier,
+        others=_other_runs(app, later),
+        mark=mark,
+    )
+
+
+FILE_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
+
+
 @router.get("/runs/{run}/differences.{format}")
-def download_differences(
-    app: App, visitor: Reader, run: str, format: Literal["csv", "ndjson"], kind: Kind = "", state: DifferenceState = ""
-) -> StreamingResponse:
-    """Return all stored differences as a file."""
+def download_differences(app: App, visitor: Reader, run: str, format: Literal["csv", "ndjson", "parquet"], asked: AskedFilter) -> Response:
+    """Return the stored differences that a filter selects as a file."""
     stored = runs.get_run(app.store, run)
-    as_lines = {"csv": stored_differences.as_csv, "ndjson": stored_differences.as_ndjson}[format]
-    lines = as_lines(app.store, select(app.store, stored.run, kind, state))
-    type_ = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}[format]
+    selection = asked.select(app.store, stored.run)
     headers = {"Content-Disposition": f'attachment; filename="differences-{stored.run[:12]}.{format}"', "Cache-Control": "no-store"}
-    return StreamingResponse(lines, media_type=type_, headers=headers)
+    if format == "parquet":
+        with slow_request():
+            return Response(stored_differences.as_parquet(app.store, selection), media_type=FILE_TYPES[format], headers=headers)
+    as_lines = {"csv": stored_differences.as_csv, "ndjson": stored_differences.as_ndjson}[format]
+    return StreamingResponse(as_lines(app.store, selection), media_type=FILE_TYPES[format], headers=headers)
 
 
 @router.get("/runs/{run}/report.{format}")
@@ -101,9 +120,25 @@ def resume_run(app: App, visitor: Runner, run: str) -> RedirectResponse:
     return redirect(url("runs", workers.request_resume(app.configured, app.store, run, requested_by=visitor.name).run))
 
 
-def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState, after: int) -> dict[str, Any]:
+@router.post("/runs/{run}/again")
+def run_again(app: App, visitor: Runner, run: str) -> RedirectResponse:
+    """Request a run of the audit with the same settings as this one, without its permissions."""
     stored = runs.get_run(app.store, run)
-    base: dict[str, Any] = {"run": stored, "kind": kind, "state": state, "after": after, "watched": False}
+    overrides = {name: value for name, value in stored.overrides.items() if name not in PERMISSIONS}
+    reason = f"again, after run {stored.run[:12]}"
+    requested = workers.request_run(app.configured, app.store, stored.audit, overrides=overrides, reason=reason, requested_by=visitor.name)
+    return redirect(url("runs", requested.run))
+
+
+def _other_runs(app: AppState, stored: StoredRun) -> list[StoredRun]:
+    """Return the newest runs of a run's audit that ended in a verdict, without this one."""
+    listed = runs.list_runs(app.store, audit=stored.audit, state=State.DONE, limit=OTHER_RUNS + 1)
+    return [run for run in listed if run.run != stored.run][:OTHER_RUNS]
+
+
+def _template_values(app: AppState, run: str, asked: Filter) -> dict[str, Any]:
+    stored = runs.get_run(app.store, run)
+    base: dict[str, Any] = {"run": stored, "asked": asked, "watched": False, "mark": mark}
     if stored.ended is None:
         return {**base, "report": None, "sides": _side_progress(stored), "waiting": queue.count_waiting(app.store)}
     full = records.load_report(app.store, stored.run, max_differences=0)
@@ -117,7 +152,9 @@ def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState
         "explanations": {},
         "max_rows": MAX_ITEMS,
         "heat": build_heatmap(picture, report.plan) if picture is not None else None,
-        "named": list_page(app.store, stored.run, kind, state, after) if report.differences is not None else None,
+        "folds": True,
+        "named": list_shown(app.store, stored.run, asked) if report.differences is not None else None,
+        "others": _other_runs(app, stored) if report.differences is not None and not stored.is_ad_hoc else [],
         "is_traceable": report.verdict == Verdict.MISMATCH and stored_runs.is_traceable(app.settings, stored.audit),
     }
 
@@ -152,43 +189,3 @@ def _side_progress(stored: StoredRun) -> list[SideView]:
             }
         )
     return sides
-
-
-PAGE_SIZE = 50
-"""Differences on a page."""
-
-Kind = Literal["", "missing", "extra", "changed"]
-DifferenceState = Literal["", "confirmed", "unsettled"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferencePage:
-    """Differences in order: of ranges and of single rows.
-
-    ``first`` and ``last`` are the numbers of the first and last, 0 if there are none. ``next`` is the number after which the next page
-    starts, None on the last page.
-    """
-
-    ranges: Sequence[Mapping[str, Any]]
-    named: Sequence[Difference]
-    first: int
-    last: int
-    next: int | None
-
-
-def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after: int) -> DifferencePage:
-    """Return a page of the stored differences of a run. Raises NoReport if it has none, or one that names none."""
-    listed = stored_differences.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
-    shown = listed[:PAGE_SIZE]
-    return DifferencePage(
-        ranges=[{**dict(difference), **dict(difference.range)} for difference in shown if difference.range],
-        named=[difference for difference in shown if not difference.range],
-        first=shown[0].number if shown else 0,
-        last=shown[-1].number if shown else 0,
-        next=shown[-1].number if len(listed) > PAGE_SIZE else None,
-    )
-
-
-def select(store: Store, run: str, kind: Kind, state: DifferenceState) -> stored_differences.Selection:
-    """Select differences of a run; an empty ``kind`` or ``state`` selects all."""
-    return stored_differences.select(store, run, kind or None, state or None)

@@ -159,6 +159,26 @@ def _audit_tables() -> None:
         Column("counted_shapes", Json()),
     )
     _table(
+        "auditor_incidents",
+        Column("number", big_integer(), primary_key=True),
+        Column("audit", short_text(), nullable=False),
+        Column("open_audit", short_text(), unique=True),
+        Column("severity", short_text(16), nullable=False),
+        Column("opened", Moment(), nullable=False),
+        Column("first_run", short_text(64), nullable=False),
+        Column("last_run", short_text(64), nullable=False),
+        Column("closed", Moment()),
+        Column("closing_run", short_text(64)),
+        Column("by", Words()),
+        Column("at", Moment()),
+        Column("why", Words()),
+        Column("muted", Boolean()),
+        Column("until", Moment()),
+        Column("differences", short_text(8)),
+        Column("run", short_text(64)),
+        UniqueConstraint("audit", "number"),
+    )
+    _table(
         "auditor_rolling_parts",
         Column("audit", short_text(), ForeignKey("auditor_audit_states.audit"), primary_key=True),
         Column("number", big_integer(), primary_key=True, autoincrement=False),
@@ -251,6 +271,7 @@ def _access_tables() -> None:
         Column("revoked", Moment()),
         Column("last_used", Moment()),
         Column("created_by", big_integer()),
+        Column("audits", Json()),
     )
     _index("auditor_tokens_created_by", "auditor_tokens", "created_by")
     _table(
