@@ -65,6 +65,8 @@ class Overview:
     """How the target's table stands, if other audits name columns of it, too."""
     incident: Incident | None
     """The open incident, with who acknowledged it."""
+    owner: str | None
+    """Who answers for the audit."""
 
     @property
     def needs_attention(self) -> bool:
@@ -109,6 +111,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 defined=name not in settings.audits and name in merged.audits,
                 table=combine(audit, shared.get(name, ()), standings),
                 incident=opened.get(name),
+                owner=audit.owner,
             )
         )
     return overviews
