@@ -169,7 +169,10 @@ def _proxy_visitor(request: Request) -> Visitor | None:
     if wait := _token_limit(request).take(f"proxy {name}"):
         raise too_many_requests(wait, "too many requests of this user; retry later")
     csrf = _hmac(salt.get_salt(_store(request)).hex(), f"csrf {name}")
-    return Visitor(name, group.scope, csrf, audits=group.audits)
+    at = dt.datetime.now(dt.UTC)
+    # In the place of a token, as without one a caller would count as the command line, which manages all tokens.
+    token = Token(name, group.scope, at, None, None, at, tokens.OF_PROXY, audits=group.audits)
+    return Visitor(name, group.scope, csrf, token=token, audits=group.audits)
 
 
 def _auth(request: Request) -> Auth | None:
@@ -249,7 +252,8 @@ def authorize(request: Request, scope: Scope, csrf: str | None = None) -> Visito
                 f"this needs a token with the scope {scope}, and the service was started without tokens, which permits reading and running"
                 f" alone; create one with auditor token create --scope {scope} --name NAME, and start it without --insecure"
             )
-        raise Forbidden(f"this {'token' if visitor.token else 'user'} has the scope {visitor.scope}; this needs {scope}")
+        caller = "user" if visitor.token and visitor.token.number == tokens.OF_PROXY else "token"
+        raise Forbidden(f"this {caller} has the scope {visitor.scope}; this needs {scope}")
     if visitor.audits:
         route = getattr(request.scope.get("route"), "path", "")
         audit_access.check(_store(request), request.method, route, request.path_params, visitor.audits)

@@ -11,6 +11,9 @@ from auditor.api_models import ApiModel
 
 Scope = Literal["read", "run", "define", "pipeline", "repair", "apply", "admin"]
 
+LIMITABLE: tuple[Scope, ...] = ("read", "run", "repair", "apply")
+"""Scopes that can be limited to audits. The others reach more than single audits: tables of all connections, pipelines."""
+
 
 class Token(ApiModel):
     """A token without its secret."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from auditor.api_models.access import Scope
+from auditor.api_models.access import LIMITABLE, Scope
 from auditor.config._base import Duration, Strict
 
 
@@ -56,7 +56,7 @@ class ProxyGroup(Strict):
 
     @model_validator(mode="after")
     def _can_be_limited(self) -> ProxyGroup:
-        if self.audits and self.scope in ("define", "pipeline"):
+        if self.audits and self.scope not in LIMITABLE:
             raise ValueError(f"the scope {self.scope} cannot be limited to audits: it reaches tables of others; write another one")
         return self
 

@@ -172,7 +172,7 @@ class Settings(Strict):
 
 
 class LimitedSettings(Settings):
-    """The configuration as a caller sees it who is limited to audits of some patterns: without other audits, and without pipelines."""
+    """The configuration as a caller sees it who is limited to audits of some patterns: without other audits."""
 
     only: tuple[str, ...] = ()
     """The patterns."""
@@ -181,7 +181,7 @@ class LimitedSettings(Settings):
     def of(cls, settings: Settings, patterns: tuple[str, ...]) -> LimitedSettings:
         """Return these settings with the audits alone that match one of the patterns."""
         values = {name: getattr(settings, name) for name in Settings.model_fields}
-        limited = cls.model_construct(**{**values, "pipelines": {}, "only": patterns})
+        limited = cls.model_construct(**{**values, "only": patterns})
         return limited.model_copy(update={"audits": limited.select(settings.audits), "segments": limited.select(settings.segments)})
 
     def select(self, named: Mapping[str, Named]) -> dict[str, Named]:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from auditor.api_models.access import Scope
+from auditor.api_models.access import LIMITABLE, Scope
 from auditor.api_models.access import Token as ShownToken
 from auditor.errors import ConfigError, Forbidden
 from auditor.store import events, tokens
@@ -14,10 +14,6 @@ from auditor.store.tokens import Token
 
 if TYPE_CHECKING:
     from auditor.store import Store
-
-
-UNLIMITED: tuple[Scope, ...] = ("define", "pipeline")
-"""Scopes that are about more than single audits: tables of all connections, and pipelines."""
 
 
 def create(
@@ -36,9 +32,11 @@ def create(
     ConfigError for a reserved or used name, and Forbidden for a scope that is not below the creator's.
     """
     _check_below(creator, scope)
+    if creator is not None and creator.number == tokens.OF_PROXY:
+        raise Forbidden("a token ends with the one that it was made with, and a user of the proxy has none; use: auditor token create")
     if name.startswith(tokens.SESSION_PREFIX):
         raise ConfigError(f"token names that start with {tokens.SESSION_PREFIX!r} are reserved for sessions; choose another name")
-    if audits and scope in UNLIMITED:
+    if audits and scope not in LIMITABLE:
         raise ConfigError(f"a token with the scope {scope} cannot be limited to audits: it reaches tables of others; choose another scope")
     secret = tokens.create_token(store, name=name, scope=scope, expires=expires, creator=creator, audits=audits)
     detail = {"scope": scope, "expires": expires.isoformat() if expires else None, **({"audits": list(audits)} if audits else {})}

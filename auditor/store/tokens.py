@@ -76,6 +76,9 @@ SESSION_PREFIX = "session "
 MAX_SESSIONS = 20
 """Sessions that one token has at once; a further login ends the oldest."""
 
+OF_PROXY = -1
+"""The number of what stands in for a token of people whom a proxy authenticated; none is stored."""
+
 LAST_USED_PRECISION = dt.timedelta(minutes=1)
 """How often at most the last use of a token is written."""
 
@@ -101,7 +104,7 @@ class Token:
     @property
     def is_session(self) -> bool:
         """Whether this is a login session, not a token that a person created."""
-        return self.name.startswith(SESSION_PREFIX)
+        return self.number != OF_PROXY and self.name.startswith(SESSION_PREFIX)
 
     def allows(self, scope: Scope) -> bool:
         """Return whether the token's scope includes ``scope``."""

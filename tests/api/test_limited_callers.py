@@ -13,18 +13,19 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
+from fastapi import Request
 from fastapi.routing import APIRoute
 
 from auditor.api import audit_access, authentication, connections, pages
-from auditor.api_models.access import Scope
-from auditor.errors import ConfigError
+from auditor.api.middleware import PEER
+from auditor.api_models.access import LIMITABLE, Scope
+from auditor.errors import ConfigError, Forbidden
 from auditor.service import tokens as token_service
 from auditor.store import events, runs, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import Service, TemporaryService, make_client, make_settings
 from tests.api.test_access import FORMS, OPEN, ROUTES, send_request
 
-LIMITABLE = [scope for scope in SCOPES if scope not in token_service.UNLIMITED]
 LISTS = {("GET", path) for path in audit_access.FILTERED}
 OTHERS = "orders"
 """The audit, and the word in all that belongs to it, that limited callers do not see."""
@@ -129,7 +130,7 @@ def test_login_with_a_limited_token_is_limited_too(own: Service) -> None:
 
 
 def test_scopes_beyond_single_audits_cannot_be_limited(own: Service) -> None:
-    for scope in token_service.UNLIMITED:
+    for scope in set(SCOPES) - set(LIMITABLE):
         with pytest.raises(ConfigError, match="cannot be limited"):
             token_service.create(own.store, name=f"wide {scope}", scope=scope, audits=["same"])
     listed = {token.name: token.audits for token in token_service.list_tokens(own.store)}
@@ -232,6 +233,23 @@ def test_changes_of_people_need_a_form_of_this_service(proxied: Proxied) -> None
     others = [("X-Auth-User", "eve"), ("X-Auth-Groups", "data"), (authentication.CSRF_HEADER, csrf)]
     assert proxied.ask("/api/v1/audits/same/runs", others, method="POST")[0] == 403
     assert next(event.actor for event in events.list_events(proxied.service.store) if event.action == "run requested") == "ann"
+
+
+def test_people_of_the_proxy_manage_no_more_than_a_token_of_their_scope(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without a token of their own they must not count as the command line, which makes tokens of every scope."""
+    auth = {**AUTH, "groups": {"data": {"scope": "define"}}}
+    with TemporaryService(tmp_path_factory.mktemp("defining"), run=False, auth=auth) as found:
+        headers = [(b"x-auth-user", b"ann"), (b"x-auth-groups", b"data")]
+        request = Request({"type": "http", "headers": headers, "app": found.app, "state": {PEER: "127.0.0.2"}})
+        visitor = authentication.current_visitor(request)
+        assert visitor is not None and visitor.token is not None and visitor.may("define")
+        for scope in SCOPES:
+            with pytest.raises(Forbidden):
+                token_service.create(found.store, name="mine", scope=scope, by=visitor.name, creator=visitor.token)
+        for scope in ("apply", "define"):
+            with pytest.raises(Forbidden):
+                token_service.revoke(found.store, f"the {scope} token", by=visitor.name, holder=visitor.token)
+        assert token_service.revoke(found.store, "the read token", by=visitor.name, holder=visitor.token).name == "the read token"
 
 
 def test_without_the_setting_the_header_means_nothing(own: Service) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from auditor.api_models.access import LIMITABLE
 from auditor.store.tokens import SCOPES
 from tests import hostile_texts
-from tests.api import test_access, test_attacks, test_connections
+from tests.api import test_access, test_attacks, test_connections, test_limited_callers
 from tests.engines import test_encrypted_connections, test_foreign_files, test_masked_origins
 from tests.pipeline import test_attacks as pipeline_attacks
 from tests.unit import test_escaping, test_hostile_server, test_linear
@@ -26,6 +27,11 @@ def tried() -> list[str]:
     readers = sum(len(pieces) for _, pieces in test_linear.READERS.values())
     kinds = [
         ("a route and a caller: no token, a wrong one, one of each scope", len(test_access.ROUTES) * callers, test_access),
+        (
+            "a route and a caller limited to audits of others, and each page",
+            len(test_access.ROUTES) * len(LIMITABLE) + len(test_limited_callers.page_routes()),
+            test_limited_callers,
+        ),
         ("a form of the pages and a caller", len(test_access.FORMS) * len(SCOPES), test_access),
         (
             "SQL, paths and URLs in place of a name in a definition or a parameter",
