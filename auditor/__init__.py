@@ -88,7 +88,7 @@ def audit(
     name: str = "audit",
     **options: Unpack[AuditOptions],
 ) -> Report:
-    """Compare two tables, each given as (connection URL, table name or path), and return the report.
+    """Compare two tables, each given as (connection URL, table name, path, or a SELECT), and return the report.
 
     ``key`` are the columns that identify a row, by default the source's primary key; ``name`` is what the report calls the audit.
     ``options`` are documented at ``AuditOptions``. Raises ConfigError and BadUrl for settings and URLs that are

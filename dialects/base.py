@@ -94,6 +94,14 @@ class Catalogue:
             )
         return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
 
+    def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
+        """Return the columns of the result of a SELECT, of which no row is read, with their types as ``describe`` writes them.
+
+        Two columns may have one name. Raises NoSuchObject if the engine does not say what a query returns, and for a table that is missing;
+        StatementRefused for a query that the server refuses.
+        """
+        raise NoSuchObject(f"{session.dialect.name} does not say which columns a query returns; read a view of it instead")
+
     def is_own_database(self, session: Session, name: str) -> bool:
         """Return whether this, the first part of a table's name, is the session's database."""
         return bool(session.query(f"SELECT {session.dialect.CURRENT_DATABASE}")[0][0] == name)

@@ -258,6 +258,20 @@ class DriverSession(Session):
         self._count(rows)
         return names, rows
 
+    def describe_result(self, sql: str, read: Callable[[Any], T]) -> T:
+        """Run a statement and return what ``read`` finds of its result's columns in the driver's cursor; its rows are not fetched."""
+        with self.waiting():
+            cursor = self.connection.cursor()
+            try:
+                cursor.execute(sql)
+                found = read(cursor)
+            finally:
+                with suppress(Exception):
+                    cursor.close()
+        self.check_snapshot_answered()
+        self.statements += 1
+        return found
+
     def execute(self, sql: str) -> None:
         with self.waiting():
             cursor = self.connection.cursor()

@@ -118,6 +118,7 @@ class Plan(ApiModel):
     t: int = Field(description="Differences per partition that the method exact can name from one scan; 0 for other methods.")
     bits: int = Field(description="Bits of the row hash that the signature sums.")
     salt: str = Field(description="Text that every row text begins with.")
+    queries: dict[Side, str] = Field({}, description="The query of each side that is one, in place of a table.")
     key: tuple[str, ...] = Field(description="The key's columns, in order.")
     columns: tuple[PlanColumn, ...]
     not_compared: tuple[NotCompared, ...] = Field(

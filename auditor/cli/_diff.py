@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.cli._output import data_output, print_reports
 from auditor.cli._progress import watching
 from auditor.errors import ConfigError
-from auditor.service.running import audit_tables
+from auditor.service.running import audit_tables, is_query
 
 if TYPE_CHECKING:
     from auditor.model import Report
@@ -37,6 +37,9 @@ OWN_OPTIONS = {
 def diff(options: argparse.Namespace) -> int:
     """Compare two tables and print the report, or only the differences as CSV."""
     source, target = _pairs(options.tables)
+    names = [table for _, table in (source, target) if not is_query(table)]
+    if len(names) < 2 and not options.key:
+        raise ConfigError("a query has no primary key; name the columns that identify a row: -k COLUMN,..")
     columns: dict[str, Any] = {"include": options.columns, "exclude": options.exclude}
     columns["override"] = {name: {"tolerance": tolerance} for name, tolerance in options.tolerance}
     settings: dict[str, Any] = {"columns": columns, "where": options.where, "convention": options.convention}
@@ -46,7 +49,8 @@ def diff(options: argparse.Namespace) -> int:
     if options.limit:
         settings["limits"] = {"max_differences": options.limit}
     with watching(options.quiet) as watch:
-        report = audit_tables(source, target, key=options.key, name=source[1], options=settings, on_progress=watch, patient=False)
+        name = names[0] if names else "queries"
+        report = audit_tables(source, target, key=options.key, name=name, options=settings, on_progress=watch, patient=False)
     report = replace(report, reasons=tuple(map(with_own_options, report.reasons)))
     if options.format == "csv":
         return _print_csv(report)

@@ -177,7 +177,12 @@ def _add_diff_command(command: AddCommand) -> None:
     diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
     options = "[-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT] [OPTION ...]"
     diff.usage = f"auditor diff URL1 TABLE1 [URL2] TABLE2 {options}"
-    diff.add_argument("tables", nargs="+", metavar="URL TABLE", help="source and target, each as URL and table; URL2 may be left out")
+    diff.add_argument(
+        "tables",
+        nargs="+",
+        metavar="URL TABLE",
+        help="source and target, each as URL and table, or a SELECT in quotes; URL2 may be left out",
+    )
     diff.add_argument("-k", "--key", type=_names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
     more = "columns to compare (default: all columns of the source)"
     diff.add_argument("-c", "--columns", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)

@@ -89,6 +89,48 @@ class TableRef(Strict):
         return Place((), self.table, self.format or ending, self.version, self.timestamp)
 
 
+class QueryRef(Strict):
+    """The result of a query, which is read as if it were a table: an aggregate, or an inverted index."""
+
+    connection: str
+    """The connection's name."""
+    query: str = Field(min_length=1)
+    """One SELECT in the dialect of the connection's server, which only reads; the audit's ``key`` says what identifies a row of it."""
+    columns: dict[str, str] = {}
+    """This side's name of a column, by the source's name; of the target alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_once(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and (other := next((name for name in ("table", "convention", "format") if name in given), None)):
+            raise ValueError(f"{other} and query cannot be combined: a query says itself what is read; remove one of them")
+        return given
+
+    @property
+    def table(self) -> str:
+        """What stands for a table's name."""
+        return "a query"
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """This side's name of a column, by the source's name."""
+        return self.columns
+
+    @property
+    def follows(self) -> None:
+        """Nothing: all rows of a query count."""
+
+    @property
+    def label(self) -> str:
+        """The connection, and that it is a query."""
+        return f"{self.connection}: a query"
+
+    @property
+    def place(self) -> Place:
+        """No place: a query is in no catalogue."""
+        return Place(())
+
+
 class TopicRef(TopicColumns):
     """A topic of Kafka as a table: its rows are the latest messages of their keys, up to where it ends when a run begins."""
 
@@ -145,7 +187,7 @@ class ThroughTopic(TopicRef):
     told from what is on its way."""
 
 
-SideRef: TypeAlias = TableRef | TopicRef
+SideRef: TypeAlias = TableRef | QueryRef | TopicRef
 """What is read as a side of an audit, or as one shard of it."""
 
 
@@ -164,32 +206,38 @@ class Proxy(Strict):
     """Dumps that ``auditor dump`` keeps, the newest of which stands in for the source."""
 
 
-FORMS = ("one table", "several shards", "one topic")
+FORMS = ("one table", "several shards", "one topic", "one query")
 """The forms of a source, as they stand in the places of pydantic's errors."""
 
 
 def _form_of_side(value: Any) -> str:
     if isinstance(value, list | tuple):
         return FORMS[1]
-    is_topic = isinstance(value, TopicRef) or (isinstance(value, Mapping) and not {"broker", "topic"}.isdisjoint(value))
-    return FORMS[2 if is_topic else 0]
+    written = value if isinstance(value, Mapping) else {}
+    if isinstance(value, TopicRef) or not {"broker", "topic"}.isdisjoint(written):
+        return FORMS[2]
+    return FORMS[3 if isinstance(value, QueryRef) or "query" in written else 0]
 
 
 Source = Annotated[
     Annotated[TableRef, Tag(FORMS[0])]
     | Annotated[tuple[TableRef, ...], Field(min_length=2), Tag(FORMS[1])]
-    | Annotated[TopicRef, Tag(FORMS[2])],
+    | Annotated[TopicRef, Tag(FORMS[2])]
+    | Annotated[QueryRef, Tag(FORMS[3])],
     Discriminator(_form_of_side),
 ]
-"""One table, the tables that together are the source, or a topic."""
+"""One table, the tables that together are the source, a topic, or a query."""
 
 
 def _form_of_target(value: Any) -> str:
     return FORMS[0] if isinstance(value, list | tuple) else _form_of_side(value)
 
 
-Target = Annotated[Annotated[TableRef, Tag(FORMS[0])] | Annotated[TopicRef, Tag(FORMS[2])], Discriminator(_form_of_target)]
-"""One table, or a topic."""
+Target = Annotated[
+    Annotated[TableRef, Tag(FORMS[0])] | Annotated[TopicRef, Tag(FORMS[2])] | Annotated[QueryRef, Tag(FORMS[3])],
+    Discriminator(_form_of_target),
+]
+"""One table, a topic, or a query."""
 
 
 def check_shards(shards: Sequence[TableRef]) -> None:
@@ -288,9 +336,9 @@ class Audit(Strict):
     """The definition of an audit."""
 
     source: Source
-    """The table that is right by definition; a list of tables, the shards, of which each holds a part of the rows; or a topic."""
+    """The table that is right by definition; a list of tables, the shards, of which each holds a part of the rows; a topic; or a query."""
     target: Target
-    """The table, or the topic, that should equal it."""
+    """The table, the topic or the query that should equal it."""
     key: tuple[str, ...] = ()
     """The columns that identify a row, by the source's names; by default the source's primary key."""
     columns: Columns = Columns()
@@ -405,6 +453,8 @@ class Audit(Strict):
         if self.topics:
             self._check_topics()
         self._check_conventions()
+        if self.queries:
+            self._check_queries()
         if self.through:
             self._check_through()
         if self.align and self.snapshot == "per_chunk":
@@ -496,6 +546,27 @@ class Audit(Strict):
                 f"{setting} and a topic cannot be combined: the topic is read once, up to where it ends when a run begins; remove {setting}"
             )
 
+    def _check_queries(self) -> None:
+        """Raise ValueError for settings that a query cannot serve: they need a stored table, or an index of it."""
+        unfit = {
+            "history": self.history,
+            "rolling": self.rolling,
+            "via": self.via,
+            "summaries: live": self.summaries,
+            "align": self.align,
+            "through": self.through,
+            "prescan: true": self.prescan,
+            "a source of several shards": self.shards,
+        }
+        if setting := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(
+                f"{setting} and query cannot be combined: a query is no stored table, and runs as a whole each time; remove one of them"
+            )
+        if isinstance(self.source, QueryRef) and self.source.columns:
+            raise ValueError("columns: belongs to the target; name the source's columns in its query (... AS name)")
+        if not self.key:
+            raise ValueError("a query has no primary key: write key: [column, ...] in the audit")
+
     def _check_conventions(self) -> None:
         """Raise ValueError for settings that a side with a convention cannot serve: they take its table as it is."""
         for side, place in self.places.items():
@@ -507,6 +578,11 @@ class Audit(Strict):
     def topics(self) -> dict[Side, TopicRef]:
         """The sides that are topics."""
         return {side: place for side, place in self.places.items() if isinstance(place, TopicRef)}
+
+    @property
+    def queries(self) -> dict[Side, QueryRef]:
+        """The sides that are queries."""
+        return {side: place for side, place in self.places.items() if isinstance(place, QueryRef)}
 
     @property
     def shards(self) -> tuple[TableRef, ...]:
@@ -535,16 +611,22 @@ class Audit(Strict):
                 )
 
     def one_source(self, what: str) -> TableRef:
-        """Return the source's only table. Raises ConfigError for shards and topics, of which ``what`` cannot be done."""
+        """Return the source's only table. Raises ConfigError for shards, topics and queries, of which ``what`` cannot be done."""
+        self.check_single(what)
+        for side, query in self.queries.items():
+            raise ConfigError(f"{what} needs two tables, and this audit's {side} is a query ({query.label})")
+        assert isinstance(self.source, TableRef), "it would be among the others"
+        return self.source
+
+    def check_single(self, what: str) -> None:
+        """Raise ConfigError for shards and topics, of which ``what`` cannot be done."""
         for side, topic in self.topics.items():
             raise ConfigError(f"{what} needs two tables, and this audit's {side} is the topic {topic.label}")
-        assert not isinstance(self.source, TopicRef), "it would be among the topics"
-        if isinstance(self.source, tuple):
+        if self.shards:
             raise ConfigError(
-                f"{what} needs a source of one table, and this audit's has {len(self.source)} shards"
-                f" ({', '.join(shard.label for shard in self.source)}); use an audit of one of them"
+                f"{what} needs a source of one table, and this audit's has {len(self.shards)} shards"
+                f" ({', '.join(shard.label for shard in self.shards)}); use an audit of one of them"
             )
-        return self.source
 
     @property
     def algorithm(self) -> Literal["sha256", "md5"]:
@@ -623,6 +705,8 @@ def split_groups(values: Any) -> Any:
             if isinstance(given, Mapping):
                 if not {"broker", "topic"}.isdisjoint(given):
                     raise ValueError(f"audits.{name}: tables and a topic cannot be combined; write an audit for each topic")
+                if "query" in given:
+                    raise ValueError(f"audits.{name}: tables and a query cannot be combined; write an audit for each query")
                 if "table" in given:
                     raise ValueError(f"audits.{name}: tables and {side}: table cannot be combined; write one of them")
                 sides[side] = {**given, "table": ANY}

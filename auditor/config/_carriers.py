@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dialects
-from auditor.config._audit import Audit, SideRef, TableRef, TopicRef
+from auditor.config._audit import Audit, QueryRef, SideRef, TableRef, TopicRef
 from auditor.config._base import suggest
 from auditor.config._connection import ConnectionSettings
 from auditor.config._pipeline import Pipeline
@@ -41,7 +41,7 @@ def find_carriers(
     read: SideRef, target: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[Carrier]:
     """Return the pipelines and targets that bring a table of an audit's source to the table, or the topic, of its target."""
-    if isinstance(read, TopicRef):
+    if not isinstance(read, TableRef) or isinstance(target, QueryRef):
         return []
     source, into = read.place.parts, target.place.parts
     if not source or not into:
@@ -126,7 +126,7 @@ def find_chains(
 ) -> list[Chain]:
     """Return the chains of pipelines that bring a table of an audit's source to that of its target."""
     chains = [Chain(one) for one in find_carriers(read, target, pipelines, connections)]
-    if isinstance(read, TopicRef) or isinstance(target, TopicRef):
+    if not (isinstance(read, TableRef) and isinstance(target, TableRef)):
         return chains
     for name, pipeline in pipelines.items():
         topics = pipeline.topic_source

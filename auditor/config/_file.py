@@ -16,7 +16,19 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, ThroughTopic, TopicRef, written_place
+from auditor.config._audit import (
+    FORMS,
+    Audit,
+    Columns,
+    Override,
+    Partition,
+    QueryRef,
+    SliceSettings,
+    TableRef,
+    ThroughTopic,
+    TopicRef,
+    written_place,
+)
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
@@ -228,6 +240,7 @@ _PLACES: Mapping[type[Strict], str] = {
     GuestLimits: "a connection's limits:",
     PauseWhen: "a connection's limits: pause_when:",
     TableRef: "source: or target:",
+    QueryRef: "source: or target: with query:",
     TopicRef: "source: or target: with broker:",
     OwnConvention: "convention:",
     MarkSettings: "convention: deleted: or current:",

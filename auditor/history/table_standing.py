@@ -36,7 +36,7 @@ def find_shared(audits: Mapping[str, Audit]) -> dict[str, Sequence[str]]:
     """Return for each audit that names columns of its target's table, and is not the only one, all that do, with itself."""
     by_table: dict[Any, list[str]] = {}
     for name, audit in audits.items():
-        if audit.columns.include and not audit.via:
+        if audit.columns.include and not audit.via and "target" not in audit.queries:
             by_table.setdefault((audit.target.connection, audit.target.place), []).append(name)
     return {name: sharing for sharing in by_table.values() if len(sharing) > 1 for name in sharing}
 

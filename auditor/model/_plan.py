@@ -476,7 +476,7 @@ class SidePlan:
     label: str
     """The connection and the table as configured, for a person: ``shop: orders``."""
     table: str
-    """SQL of the table's qualified name; of a source of several shards their names, for a person."""
+    """SQL of the table's qualified name, or of a query as a derived table; of a source of several shards their names, for a person."""
     where: str
     """SQL condition of the audit's filter and the slice; empty for all rows."""
     settled: str = ""
@@ -489,6 +489,8 @@ class SidePlan:
     """Keys per statement: while they are read, chunks are split into pieces of at most this many keys; 0 to read each chunk whole."""
     estimate: int | None = None
     """Estimated number of rows; None where unknown."""
+    query: str = ""
+    """The query that is read in place of a table, of which ``table`` is a derived one; empty for a table."""
     versions: Versions | None = None
     """How the latest rows are found, by whose rank ``where`` selects them; None where a key has one row."""
     follows: Followed | None = None
@@ -600,6 +602,11 @@ class Plan:
     def key_columns(self) -> tuple[ColumnPlan, ...]:
         """Return the columns that identify a row, in key order."""
         return self.columns[: self.key]
+
+    @property
+    def queries(self) -> dict[Side, str]:
+        """Return the queries that are read in place of tables, by side."""
+        return {side: here.query for side, here in self.sides.items() if here.query}
 
     @property
     def has_integer_key(self) -> bool:

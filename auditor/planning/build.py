@@ -72,7 +72,7 @@ def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side,
     ties = [tie for side, here in counted.items() if here.follows and (tie := conventions.describe_ties(side, here.follows))]
     draft = replace(draft, sides={**draft.sides, **counted}, not_compared=(*draft.not_compared, *hidden), notes=(*draft.notes, *ties))
     bounds = reader.ask_each(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
-    states = reader.ask_each(lambda side, session: session.state_read(draft.sides[side].table))
+    states = reader.ask_each(lambda side, session: "" if draft.sides[side].query else session.state_read(draft.sides[side].table))
     read = tuple(f"{side}: {state}" for side, state in states.items() if state and draft.snapshot == "whole")
     plan = planner.finish(draft, audit, tables, bounds)
     return replace(plan, notes=(*plan.notes, *read))

@@ -28,7 +28,7 @@ def plan_chunks(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
     """Return a side with its chunks: a large table with an integer key is read in key ranges, on a row store through its index.
 
     A column store's chunks are larger, because it finds a key range by its sort key at best. An engine that finds none reads the
-    table in one statement.
+    table in one statement; so is a query, which would run as a whole for each of its key ranges.
     """
     here = dataclasses.replace(plan.sides[side], estimate=rows)
     most = (
@@ -38,7 +38,12 @@ def plan_chunks(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
         if end.dialect.SPILLS_LARGE_DERIVED_TABLES
         else CHUNK_ROWS * NO_SPILL_FACTOR
     )
-    if not plan.span or not end.dialect.FINDS_KEY_RANGES or rows <= (CHUNK_ROWS if end.dialect.ROW_STORE else COLUMN_CHUNK_ROWS):
+    if (
+        end.query
+        or not plan.span
+        or not end.dialect.FINDS_KEY_RANGES
+        or rows <= (CHUNK_ROWS if end.dialect.ROW_STORE else COLUMN_CHUNK_ROWS)
+    ):
         return here
     column = plan.columns[0]
     middle = (plan.least or 0) + plan.span // 2

@@ -72,6 +72,12 @@ class Endpoint:
     """Clauses about what the server may hide from the session: rows or values."""
     hides_columns: bool = False
     """Whether the server shows the session only some of the table's columns."""
+    query: str = ""
+    """The query that ``table`` describes; empty for a table."""
+    reads: tuple[tuple[str, ...], ...] = ()
+    """The parts of the name of each table that the query reads."""
+    assumed: tuple[str, ...] = ()
+    """What is taken for granted of the query, as clauses."""
     follows: FoundConvention | None = None
     """The side's convention, whose own columns ``table`` is without; None for a side without one."""
 
@@ -474,12 +480,18 @@ def is_masked_table(patterns: Iterable[str], place: Place) -> bool:
     return is_named((pattern.rpartition(".")[0] for pattern in patterns), place)
 
 
-def find_gap(patterns: Iterable[str], label: str, origins: Origins) -> str:
-    """Return why a table, called ``label``, may show masked columns of other tables under other names; empty if it does not."""
+def masked_in_query(patterns: Iterable[str], tables: Iterable[Sequence[str]], columns: Iterable[str]) -> frozenset[str]:
+    """Return the columns of a query of these tables, in lower case, that have the name of a column which one of the patterns masks."""
+    patterns, columns = tuple(patterns), tuple(columns)
+    return frozenset[str]().union(*(masked_columns(patterns, Place(tuple(parts)), columns) for parts in tables))
+
+
+def find_gap(patterns: Iterable[str], label: str, origins: Origins, kind: str = "a view") -> str:
+    """Return why what is called ``label``, of a kind, may show masked columns of other tables under other names; empty if it does not."""
     patterns = tuple(patterns)
     read = [Place(names) for names in origins.tables if is_masked_table(patterns, Place(names))]
     if origins.is_view and read:
-        return f"{label} is a view, and reads {read[0]}, of which columns are masked: they are masked here under the same names alone"
+        return f"{label} is {kind}, and reads {read[0]}, of which columns are masked: they are masked here under the same names alone"
     if patterns and origins.unknown:
         return f"{label}: {origins.unknown}, so columns that are masked elsewhere are masked here by its own name alone"
     return ""

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from auditor.config import Audit
+from auditor.config import Audit, QueryRef
 from auditor.connections.reader import Reader
-from auditor.errors import NoSuchObject, PlanError
+from auditor.errors import BadExpression, NoSuchObject, PlanError
 from auditor.model import Plan, Side
 from auditor.planning import chunks, conventions
-from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns
+from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns, masked_in_query
 from auditor.planning.planner import MAX_KEYS_PER_ROW, Bounds
 from auditor.sql import render
 from auditor.sql.relation import relation
+from auditor.sql.side_query import read_query
 from dialects import Dialect, Origins, Place, Session, Table
 
 PROBE_COUNT = 16
@@ -32,9 +33,11 @@ def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
     def describe(side: Side, session: Session) -> Endpoint:
         settings = reader.sides[side].settings
         end = describe_table(audit, side, session, settings.zone or "", settings.mask)
-        dialect = session.dialect
-        hidden = dialect.catalogue.protections(session, end.table)
-        return replace(end, protections=tuple(hidden), hides_columns=dialect.catalogue.hides_columns(session, end.table))
+        catalogue = session.dialect.catalogue
+        if end.query:
+            return replace(end, protections=tuple(_protections_of_query(session, end.reads)))
+        hidden = catalogue.protections(session, end.table)
+        return replace(end, protections=tuple(hidden), hides_columns=catalogue.hides_columns(session, end.table))
 
     return reader.ask_each(describe)
 
@@ -45,6 +48,8 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     Raises NoSuchObject, and PlanError for an ambiguous name.
     """
     reference = audit.places[side]
+    if isinstance(reference, QueryRef):
+        return _describe_query(reference, side, session, zone, mask)
     table = _choose_table(session.dialect.catalogue.describe(session, reference.place), reference.place, side, session.dialect)
     names, label = [column.name for column in table.columns], reference.label
     # Only where something is masked: a table may show columns of the tables that it is a part of, or that it reads.
@@ -60,6 +65,51 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     followed = reference.follows and conventions.find(reference.follows, table, f"the {side} ({label})")
     visible = conventions.visible_table(table, followed) if followed else table
     return Endpoint(reference.connection, label, session.dialect, visible, zone, masks, gap, notes, follows=followed or None)
+
+
+def _describe_query(reference: QueryRef, side: Side, session: Session, zone: str, mask: Sequence[str]) -> Endpoint:
+    """Return what a query returns, described as a table. Raises BadExpression for a query that is not read, and NoSuchObject."""
+    what, label = "its query", reference.label
+    query = read_query(reference.query, session.dialect, what)
+    columns = session.dialect.catalogue.describe_query(session, query.text)
+    names = [column.name for column in columns]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadExpression(f"{what} has two columns named {twice!r}; name them apart: ... AS {twice}_2")
+    masks = masked_in_query(mask, query.tables, names)
+    gap = find_gap(mask, label, Origins(query.tables, is_view=True), "a query")
+    notes = (f"{side}: {gap}; mask others with columns: {{override: {{NAME: {{mask: true}}}}}}",) if gap else ()
+    table = Table(f"(\n{query.text}\n)", columns, (), None)
+    return Endpoint(
+        reference.connection,
+        label,
+        session.dialect,
+        table,
+        zone,
+        masks,
+        gap,
+        notes,
+        query=query.text,
+        reads=query.tables,
+        assumed=query.assumed,
+    )
+
+
+def _protections_of_query(session: Session, reads: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return what the server may hide from the session of the tables that a query reads, as `Catalogue.protections` says it of each."""
+    catalogue, hidden = session.dialect.catalogue, []
+    try:
+        session.dialect.template("protections")
+    except LookupError:  # an engine without policies
+        return []
+    for parts in reads:
+        try:
+            tables = catalogue.describe(session, Place(parts))
+        except NoSuchObject:
+            tables = []
+        if not tables:  # a file, a temporary table, a function
+            hidden.append(f"whether policies hide rows or values of {'.'.join(parts)}, which its query reads, is not known")
+        hidden += [sentence for table in tables for sentence in catalogue.protections(session, table)]
+    return list(dict.fromkeys(hidden))
 
 
 def _choose_table(candidates: list[Table], place: Place, side: Side, dialect: Dialect) -> Table:
@@ -113,7 +163,7 @@ def widen_bounds(reader: Reader, plan: Plan) -> Plan:
 def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows_each: int) -> Bounds:
     """Add whether sparse keys are distributed evenly, where an index makes counting a few key ranges cheap."""
     here, key = plan.sides[side], plan.columns[0].expression[side]
-    probes = probe_ranges(bounds, rows_each) if session.dialect.ROW_STORE else []
+    probes = probe_ranges(bounds, rows_each) if session.dialect.ROW_STORE and not here.query else []
     if not probes:
         return bounds
     leading = session.dialect.server.leading_index_columns(session, here.table) or set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -92,7 +93,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
             problems.append(str(error))
     chosen = filters.plan_filter(audit.where, ends, names, clock, problems, ("source",) if audit.where_on == "source" else SIDES)
     prefix = choose_prefix(ends)
-    sides = {side: _side_plan(ends[side], chosen.sql[side]) for side in SIDES}
+    sides = {side: _side_plan(ends[side], chosen.sql[side], prefix) for side in SIDES}
     for side, end in ends.items():
         if end.follows:
             columns_of_key = [there for name in key if (there := names.find(side, name))]
@@ -124,13 +125,14 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
 
 
 def choose_prefix(ends: Mapping[Side, Endpoint]) -> str:
-    """Return how the plan's own names begin: ``a_``, or ``a1_`` and so on if a column, or a table's name, of any of these begins so.
+    """Return how the plan's own names begin: ``a_``, or ``a1_`` and so on if a column, a table's name, or a word of a query begins so.
 
     Nothing else keeps them apart: an engine may take a name of ours in a subquery for a column, or a column for one of ours.
     """
     tables = [end.table for end in ends.values()]
     taken = [name.casefold() for table in tables for name in (*table.names, *(column.name for column in table.columns))]
     taken += [column.name.casefold() for end in ends.values() if end.follows for column in end.follows.metadata]
+    taken += [word.casefold() for end in ends.values() for word in re.findall(r"\w+", end.query)]
     prefixes = ("a_", *(f"a{number}_" for number in range(1, len(taken) + 1)))  # of which each name rules out one
     return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in taken))
 
@@ -166,11 +168,12 @@ def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
 
 
 def _hidden(ends: Mapping[Side, Endpoint]) -> list[NotCompared]:
-    """Return what the servers may hide from the sessions."""
+    """Return what the servers may hide from the sessions, and what is taken for granted of queries."""
     hidden: list[NotCompared] = []
     for side in SIDES:
         columns = [HIDDEN_COLUMNS.format(table=ends[side].table.sql)] if ends[side].hides_columns else []
         hidden += [NotCompared(column="", how="hidden", what=what, side=side) for what in (*columns, *ends[side].protections)]
+        hidden += [NotCompared(column="", how="assumed", what=what, side=side) for what in ends[side].assumed]
     return hidden
 
 
@@ -180,12 +183,13 @@ def _not_compared(audit: Audit, names: NameResolver, columns: Sequence[ColumnPla
     return (*rows, *names.not_compared, *(entry for column in columns for entry in not_compared.of_column(column)))
 
 
-def _side_plan(end: Endpoint, where: str) -> SidePlan:
+def _side_plan(end: Endpoint, where: str, prefix: str) -> SidePlan:
     return SidePlan(
         dialect=end.dialect.name,
         connection=end.connection,
         label=end.label,
-        table=end.table.sql,
+        table=f"{end.table.sql} {prefix}read_query" if end.query else end.table.sql,
+        query=end.query,
         where=where,
         estimate=end.table.estimate,
     )

@@ -144,6 +144,8 @@ def partitions_per_stretch(plan: Plan) -> int:
 
 def _find_obstacle(plan: Plan, digest_rows: int) -> str:
     """Return why stretches cannot be read first, whatever it would cost; empty if they can."""
+    if plan.queries:
+        return "a side is a query, which would run as a whole for each part that is read"
     if plan.method not in ("signature", "exact"):
         return f"the method {plan.method} compares more than signatures"
     if plan.encoding == "published":

@@ -104,6 +104,8 @@ def _why_unknown(plan: Plan, earlier: EarlierRuns) -> str:
         return f"the method {plan.method} reads every part alike"
     if plan.slice:
         return "the run reads a slice"
+    if plan.queries:
+        return "a side is a query, which runs as a whole"
     if set(plan.read_sides) != set(SIDES):
         return "the source consists of several tables"
     if plan.partitioning.strategy != "range" or not plan.has_integer_key or plan.least is None:

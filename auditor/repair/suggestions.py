@@ -51,7 +51,8 @@ def suggest(
     is_found = target_key is None or (bool(target_key) and {name.lower() for name in target_key} <= names)
     finds_rows = is_found or dialect is None or not dialect.TABLE_FORM.enforces_keys
     situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates, finds_rows)
-    is_table = dialect is not None and not audit.target.place.path and not any(place.follows for place in audit.places.values())
+    is_plain = not audit.queries and not any(place.follows for place in audit.places.values())
+    is_table = dialect is not None and is_plain and not audit.target.place.path
     is_written = is_table and dialect is not None and dialect.is_written
     ways = {way.tool: way for way in situation.ways(is_written)}
     if not ways:

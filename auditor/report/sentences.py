@@ -195,6 +195,8 @@ def _evidence(report: Report) -> Iterator[Figure]:
     if report.plan and report.plan.watermark:
         watermark = formatting.visible(report.plan.watermark)
         yield Figure("watermark", f"{watermark} UTC", "(younger rows were left out on both sides)", "watermark")
+    if report.plan:
+        yield from (Figure(f"{side} query", "", formatting.sentence(query)) for side, query in report.plan.queries.items())
     yield from (Figure(f"{side} topic", "", formatting.sentence(formatting.topic(topic))) for side, topic in report.topics.items())
     if alignment := formatting.aligned(report):
         yield Figure(alignment[0], "", alignment[1], "aligned" if report.aligned else "")

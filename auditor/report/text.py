@@ -192,6 +192,7 @@ def plan(plan: Plan, verbose: bool) -> RenderableType:
     lines = [
         f"method {plan.method}",
         *(f"{side}: {here.label}{_about(here.estimate)}" for side in plan.read_sides if (here := plan.sides[side])),
+        *(f"{side} query: {formatting.sentence(query)}" for side, query in plan.queries.items()),
         *(_how(plan) if verbose else ()),
         *([f"watermark: rows from {plan.watermark} UTC on are left out on both sides"] if plan.watermark else []),
         *(f"not compared: {levelling}" for levelling in plan.not_compared),

@@ -303,7 +303,7 @@ class AuditRun:
     def _resume_plan(self, plan: Plan, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
         """Return the plan of the run that is resumed. Raises NotResumable if the tables' columns changed since."""
         now = shards.draft(self.name, self.audit, tables, method)
-        places = [[each.sides[side].label for side in each.read_sides] for each in (now, plan)]
+        places = [[(each.sides[side].label, each.sides[side].query) for side in each.read_sides] for each in (now, plan)]
         if plan.hides_ranges or places[0] != places[1] or (now.columns, now.key) != (plan.columns, plan.key):
             self.plan = None
             raise NotResumable("the tables' columns, or how they are compared, changed since this run began: start a new one")

@@ -353,12 +353,14 @@ def _check_side(reader: Reader, plan: Plan, side: Side, session: Session) -> str
 
 
 def check_scan(plan: Plan, side: Side, session: Session, settings: ConnectionSettings, statement: str = "") -> str | None:
-    """Return a note on how a side's key ranges are read; None if it is not read in key ranges or its engine has no indexes.
+    """Return a note on how a side's key ranges are read; None if it is not read in key ranges, is a query, or its engine has no indexes.
 
     ``statement`` summarises one chunk, of at most the plan's ``chunk_keys`` keys; the server's plan for it counts more than the list
     of indexes. Raises ScanRefused if each key range would read the whole of a table of more than ``scan_rows`` rows.
     """
     here, key = plan.sides[side], plan.columns[0]
+    if here.query:
+        return None
     if plan.partitioning.strategy != "range" and not here.chunk_keys and len(here.chunks) == 1:
         return None
     leading = session.dialect.server.leading_index_columns(session, here.table)

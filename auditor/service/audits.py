@@ -133,7 +133,6 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 group=group_of(settings, name),
                 owner=audit.owner,
                 incident=opened.get(name),
-                owner=audit.owner,
             )
         )
     return overviews

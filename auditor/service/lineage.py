@@ -25,12 +25,12 @@ EVENT_TYPES = {State.DONE: "COMPLETE", State.FAILED: "FAIL", State.CANCELLED: "A
 
 
 def run_event(settings: OpenLineage, audit: Audit, report: Report, verdict: Verdict | None, at: dt.datetime) -> dict[str, Any] | None:
-    """Return the event about a finished run; None if its target's connection has no name under ``datasets``.
+    """Return the event about a finished run; None if its target is a query, or its connection has no name under ``datasets``.
 
     ``verdict`` is the audit's after the run, of a rolling audit that of its whole table; without one the event asserts nothing.
     """
     named = settings.datasets.get(getattr(audit.target, "connection", ""))
-    if named is None or report.state not in EVENT_TYPES:
+    if named is None or audit.queries.get("target") or report.state not in EVENT_TYPES:
         return None
     dataset: dict[str, Any] = {"namespace": named.namespace, "name": named.name.replace("{table}", audit.target.table)}
     if assertions := _assertions(audit, report, verdict):

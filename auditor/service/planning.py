@@ -103,7 +103,7 @@ def _open_reader(name: str, audit: Audit, settings: Settings) -> Iterator[Reader
 def sql(settings: Settings, name: str, requested_sides: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
     """Return the script to paste into the console of each requested side; ``method`` replaces the audit's. Raises AuditorError."""
     audit = definitions.audit(settings, name)
-    audit.one_source("SQL for consoles")
+    audit.check_single("SQL for consoles")
     if method:
         audit = audit.model_copy(update={"method": method})
     with _open_reader(name, audit, settings) as reader:

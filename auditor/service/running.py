@@ -5,6 +5,7 @@ What touches a store is in ``stored_runs``, so that a run that is not stored loa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def audit_tables(
 ) -> Report:
     """Run one audit of two tables, each given as (connection URL, table name or path), and return its report.
 
-    A topic is given as (``kafka://HOST:PORT``, its name); the URL's options are TOPIC_OPTIONS.
+    A topic is given as (``kafka://HOST:PORT``, its name); the URL's options are TOPIC_OPTIONS. A query is given in place of a table's name.
 
     ``options`` are further settings of an audit, and of the target: ``renamed``, its names of columns by the source's, and ``convention``.
     With ``patient=False``,
@@ -88,7 +89,7 @@ def audit_tables(
             brokers[side], sides[side] = _topic_behind(url, side, table)
         else:
             dialects.by_scheme(url.scheme)
-            connections[side], sides[side] = {"url": text}, {"connection": side, "table": table}
+            connections[side], sides[side] = {"url": text}, {"connection": side, "query" if is_query(table) else "table": table}
     if renamed:
         sides["target"]["columns"] = renamed
     if convention:
@@ -100,6 +101,11 @@ def audit_tables(
         with Reader(name, {side: side for side in connections}, configured.connections, patient=False).open():
             pass
     return run_audit(configured, name, on_progress)
+
+
+def is_query(table: str) -> bool:
+    """Return whether what is given as a table is a query: its first word is SELECT or WITH, and more follows."""
+    return re.match(r"\s*(SELECT|WITH)\s", table, re.IGNORECASE) is not None
 
 
 TOPICS = "kafka"

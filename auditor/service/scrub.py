@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+import dialects
 from auditor.config import Settings, TableRef
 from auditor.history import key_digests
 from auditor.history.key_digests import Digest
@@ -15,8 +16,9 @@ from auditor.masking import MASK, MASKED_KEYS, partition_label, redact_plan
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
 from auditor.pipeline.events import table_of_stream
 from auditor.pipeline.segments.sides import is_masked
-from auditor.planning.columns import are_mentioned, masked_columns
+from auditor.planning.columns import are_mentioned, masked_columns, masked_in_query
 from auditor.service import evidence
+from auditor.sql.side_query import read_query
 from auditor.store import Store, patches, runs, salt, scrubbing, segment_register
 from auditor.store.evidence import Seal
 from auditor.store.runs import StoredRun
@@ -104,6 +106,10 @@ def _mask_plan(settings: Settings, run: StoredRun, plan: Plan) -> Plan:
     for side in plan.read_sides:
         connection = settings.connections.get(plan.sides[side].connection)
         names = [column["name"] for column in ((run.schema or {}).get(side) or {}).get("columns", ())]
+        if query := plan.sides[side].query:
+            tables = read_query(query, dialects.get(plan.sides[side].dialect), "a query").tables
+            masks[side] = masked_in_query(connection.mask if connection else (), tables, names)
+            continue
         try:
             place = TableRef.model_validate(_written(run, side)).place
         except (KeyError, IndexError, ValidationError):  # of a version that wrote it differently

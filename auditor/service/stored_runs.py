@@ -293,7 +293,7 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
 def is_traceable(settings: Settings, name: str) -> bool:
     """Return whether it is known by what rows of an audit come to its target, so that they can be traced: a topic, or pipelines."""
     audit = settings.audits.get(name)
-    if audit is None or audit.via or audit.shards or isinstance(audit.target, TopicRef):
+    if audit is None or audit.via or audit.shards or audit.queries or isinstance(audit.target, TopicRef):
         return False
     if audit.through:
         return True

@@ -24,9 +24,9 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
     sort keys. Raises UnknownAudit, ConfigError, NoSuchObject for a missing source, PlanError and EngineError.
     """
     audit = definitions.audit(settings, name)
+    read = audit.one_source("the definition of a target")
     if audit.target.place.path:
         raise ConfigError(f"the target of {name} is files, which have no CREATE TABLE; name a table")
-    read = audit.one_source("the definition of a target")
     audit.check_plain("the definition of a target")
     connections: dict[Side, str] = {"source": read.connection, "target": audit.target.connection}
     with Reader(name, connections, settings.connections).open() as reader:

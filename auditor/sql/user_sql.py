@@ -125,7 +125,7 @@ def _parse(sql: str, read: Dialect, what: str) -> exp.Expression:
     try:
         trees = sqlglot.parse(f"SELECT 1 WHERE {sql}", dialect=read.sqlglot_dialect)
     except SqlglotError as error:
-        raise BadExpression(f"{what} is not valid {read.name} SQL{_error_position(error)}: {sql!r}") from None
+        raise BadExpression(f"{what} is not valid {read.name} SQL{error_position(error)}: {sql!r}") from None
     tree = trees[0] if len(trees) == 1 else None
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     extra = {name for name, value in tree.args.items() if value and name not in ("expressions", "where", "kind")} if tree else {"?"}
@@ -137,7 +137,7 @@ def _parse(sql: str, read: Dialect, what: str) -> exp.Expression:
     return condition
 
 
-def _error_position(error: SqlglotError) -> str:
+def error_position(error: SqlglotError) -> str:
     """Return where the parser stopped. Its own message is left out, because it names internal classes."""
     at = [str(detail.get("highlight") or "") for detail in getattr(error, "errors", [])]
     return f", near {at[0]!r}" if at and at[0] else ""

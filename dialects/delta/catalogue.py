@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dialects import errors
 from dialects.base import Session
-from dialects.catalogue import Origins, Place, Table, TableName
+from dialects.catalogue import Column, Origins, Place, Table, TableName
 from dialects.delta import view
 from dialects.delta.place import Root, pinned
 from dialects.delta.session import DeltaSession, translated
@@ -21,6 +21,9 @@ class DeltaCatalogue(DuckDBCatalogue):
             raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")
         names = [place.path] if place.path else self._find(session.root, place.parts)
         return [self._describe_lake_table(session, place, name) for name in names if session.root.has_table(name)]
+
+    def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
+        raise errors.NoSuchObject("a connection to Delta tables reads whole tables, and no queries; read it by Spark")
 
     def origins(self, session: Session, table: Table) -> Origins:
         return Origins()  # a folder of files shows no other table

@@ -37,6 +37,9 @@ class DuckDBCatalogue(Catalogue):
             raise errors.NoSuchObject(
                 f"a connection to a DuckDB file reads its tables alone: read {place.path} by one with the url duckdb://"
             )
-        rows = session.query(f"DESCRIBE SELECT * FROM {source}")
-        columns = [Column(str(r[0]), str(r[1]), session.dialect.types.kind(str(r[1])), nullable=True) for r in rows]
-        return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
+        columns = self.describe_query(session, f"SELECT * FROM {source}")
+        return [Table(source, columns, (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
+
+    def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
+        rows = session.query(f"DESCRIBE {query}")
+        return tuple(Column(str(row[0]), str(row[1]), session.dialect.types.kind(str(row[1])), nullable=True) for row in rows)

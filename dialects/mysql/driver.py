@@ -2,7 +2,7 @@
 
 Each use is of something that PyMySQL has no public name for: the socket beneath a connection, which the session's watchdog cuts; the
 server's status at the end of a result; a limit of what one answer may hold in memory; the TLS context of a connection that verifies
-nothing; results that are read as bytes, and the commands of the binary log.
+nothing; results that are read as bytes, what the server says of their columns, and the commands of the binary log.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -42,6 +43,36 @@ def status_of_end(packet: bytes) -> int:
     https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_eof_packet.html
     """
     return int.from_bytes(packet[3:5], "little")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """What the server says of a column of a result.
+
+    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html
+    """
+
+    name: str
+    type: int
+    """The number of its type in the protocol."""
+    length: int
+    """Bytes of its longest value, in the character set of results; of numbers their digits with sign and point."""
+    flags: int
+    decimals: int
+    is_binary: bool
+    """Whether its values are bytes."""
+
+
+BINARY_SET = 63
+"""The number of the character set of bytes."""
+
+
+def result_columns(cursor: Any) -> list[ResultColumn]:
+    """Return what the server said of the columns of a cursor's result."""
+    fields = cursor._result.fields
+    return [
+        ResultColumn(str(one.name), one.type_code, one.length, one.flags, one.scale, one.charsetnr == BINARY_SET) for one in fields or ()
+    ]
 
 
 def unverified_tls() -> ssl.SSLContext:

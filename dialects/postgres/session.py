@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dialects import errors, versions
@@ -25,6 +26,47 @@ ISOLATION = "repeatable read"
 
 CLOCKS_DIFFER_BY = 0.9
 """Share of the time limit after which a statement that nobody here cancelled counts as having exceeded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """What the server says of a column of a result."""
+
+    name: str
+    type: int
+    """The number of its type, of a domain that of the type below."""
+    modifier: int
+    """The modifier of its type, as far as the driver tells it; -1 for none."""
+    table: int = 0
+    """The number of the table whose column it is, unchanged; 0 for a computed one."""
+    column: int = 0
+    """The number of the column there."""
+
+
+NUMERIC = 1700
+"""The number of the type NUMERIC."""
+
+ADDED = 4
+"""What PostgreSQL adds to a length, or to the digits of a number, for a type's modifier, and psycopg2 takes off again."""
+
+
+NO_PRECISION = 0xFFFF
+"""What psycopg2 returns as the precision of a NUMERIC that has none."""
+
+
+def _describe_column(column: Any) -> ResultColumn:
+    # Of types of a fixed size, such as times, psycopg2 does not tell the modifier.
+    # https://www.psycopg.org/docs/cursor.html#cursor.description
+    modifier = -1
+    if column.type_code == NUMERIC and column.precision not in (None, NO_PRECISION):
+        modifier = ((column.precision << 16) | column.scale) + ADDED
+    elif column.type_code in TYPES_WITH_LENGTH and (column.internal_size or 0) > 0:
+        modifier = column.internal_size + ADDED
+    return ResultColumn(column.name, column.type_code, modifier, column.table_oid or 0, column.table_column or 0)
+
+
+TYPES_WITH_LENGTH = (1042, 1043)
+"""The numbers of CHARACTER and CHARACTER VARYING."""
 
 
 class PostgresSession(DriverSession):
@@ -63,6 +105,10 @@ class PostgresSession(DriverSession):
         actual = dict(zip(settings.HELD, values, strict=True))
         refuse_others(self.driver.where, settings.HELD, {name: value for name, value in actual.items() if value is not None})
         self.statements = 0
+
+    def describe_columns(self, sql: str) -> list[ResultColumn]:
+        """Run a statement and return what the server says of each column of its result."""
+        return self.describe_result(sql, lambda cursor: [_describe_column(column) for column in cursor.description or ()])
 
     def execute_all(self, statements: Sequence[str]) -> None:
         if statements:

@@ -8,6 +8,18 @@ from dataclasses import replace
 from dialects import errors
 from dialects.base import Catalogue, Session
 from dialects.catalogue import Column, Place, Table
+from dialects.postgres.session import ADDED, NUMERIC
+from dialects.redshift.session import RedshiftSession
+
+PLAIN_TYPES: Mapping[int, str] = {
+    16: "boolean", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 700: "real", 701: "double precision", 1082: "date",
+    1083: "time without time zone", 1114: "timestamp without time zone", 1184: "timestamp with time zone",
+    1266: "time with time zone", 4000: "super",
+}  # fmt: skip
+"""Types without a length, by their numbers in the protocol.
+https://github.com/aws/amazon-redshift-python-driver/blob/master/redshift_connector/utils/oids.py"""
+
+TEXT_TYPES: Mapping[int, str] = {1042: "character", 1043: "character varying", 6551: "binary varying"}
 
 
 class RedshiftCatalogue(Catalogue):
@@ -40,6 +52,12 @@ class RedshiftCatalogue(Catalogue):
             columns.setdefault(tuple(map(str, names)), []).append(description)
         return [Table(session.dialect.names.table(*names), tuple(described), (), None, names) for names, described in columns.items()]
 
+    def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
+        assert isinstance(session, RedshiftSession)
+        shown = session.describe_columns(f"SELECT * FROM (\n{query}\n) read_query LIMIT 0")
+        natives = [(column.name, _native(column.type, column.modifier)) for column in shown]
+        return tuple(Column(name, native, session.dialect.types.kind(native), nullable=True) for name, native in natives)
+
     def _policies(self, session: Session, table: Table, template: str) -> list[str]:
         # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused
         # and the second empty. https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html, and _MASKING_POLICY.html
@@ -58,3 +76,13 @@ class RedshiftCatalogue(Catalogue):
         except errors.AccessDenied:
             rows = []
         return (int(rows[0][0]), True) if rows and rows[0][0] is not None else super()._read_size(session, names)
+
+
+def _native(type_number: int, modifier: int) -> str:
+    """Return the type of a result's column as the catalogue writes it of a table's; its number, if that is not known here."""
+    size = modifier - ADDED
+    if type_number == NUMERIC:
+        return f"numeric({size >> 16},{size & 0xFFFF})" if size >= 0 else "numeric"
+    if type_number in TEXT_TYPES:
+        return f"{TEXT_TYPES[type_number]}({size})" if size >= 0 else TEXT_TYPES[type_number]
+    return PLAIN_TYPES.get(type_number, f"type {type_number}")

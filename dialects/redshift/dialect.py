@@ -109,7 +109,19 @@ class Redshift(Postgres):
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
 
-    UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})
+    UNAVAILABLE_TEMPLATES = frozenset(
+        {
+            "active_sessions",
+            "aurora",
+            "aurora_lag",
+            "heartbeat_create",
+            "heartbeat_write",
+            "indexes",
+            "lag",
+            "result_collations",
+            "result_types",
+        }
+    )
     ROW_STORE = False
     TAKES_SEVERAL_STATEMENTS = False  # the driver prepares each
 

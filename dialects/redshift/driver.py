@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from dialects.postgres.session import ResultColumn
+
 TRIED = ("2.2.0",)
 """The versions of redshift_connector on which all of this was tried."""
 
@@ -20,6 +22,16 @@ def socket_of(connection: Any) -> Any:
 def stream_of(connection: Any) -> Any:
     """Return the stream over a connection's socket, which stays open if the driver cannot send its Terminate message."""
     return connection._sock
+
+
+def result_columns(cursor: Any) -> list[ResultColumn]:
+    """Return what the server said of each column of a cursor's result; its ``description`` has no modifiers."""
+    columns = (cursor.ps or {}).get("row_desc") or ()
+    return [ResultColumn(_text(column["label"]), int(column["type_oid"]), int(column["type_modifier"])) for column in columns]
+
+
+def _text(label: bytes | str) -> str:
+    return label.decode() if isinstance(label, bytes) else label
 
 
 def close_sockets_of_failed_login(error: BaseException) -> None:

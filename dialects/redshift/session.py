@@ -12,9 +12,9 @@ from typing import Any, Literal
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.postgres.errors import error_class
-from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession
+from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession, ResultColumn
 from dialects.redshift import unload
-from dialects.redshift.driver import stream_of
+from dialects.redshift.driver import result_columns, stream_of
 from dialects.redshift.loading import RedshiftLoading
 from dialects.redshift.unload import Unloading
 from dialects.session import Driver, fetch_through_cursor
@@ -43,6 +43,9 @@ class RedshiftSession(PostgresSession):
 
     def state_read(self, table: str) -> str:
         return ""  # Redshift has no standbys
+
+    def describe_columns(self, sql: str) -> list[ResultColumn]:
+        return self.describe_result(sql, result_columns)
 
     def execute_all(self, statements: Sequence[str]) -> None:
         Session.execute_all(self, statements)  # Amazon's driver prepares what it sends, which can be one statement only

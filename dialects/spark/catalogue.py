@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 from dialects import errors, versions
 from dialects.base import Catalogue, Dialect, Session
@@ -34,6 +35,13 @@ class SparkCatalogue(Catalogue):
             if place.path and place.format and "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # a name for Spark, which knows no such format
                 raise errors.JarsDoNotFit(jars.missing(f"Spark finds no {place.format} table at {place.path}")) from error
             return []
+        return [Table(sql, self._columns(session, rows), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
+
+    def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
+        return self._columns(session, session.query(f"DESCRIBE QUERY {query}"))
+
+    def _columns(self, session: Session, rows: list[tuple[Any, ...]]) -> tuple[Column, ...]:
+        """Return columns of what a DESCRIBE lists."""
         columns: list[Column] = []
         for name, native, *_ in rows:
             if not native:  # the heading of what DESCRIBE TABLE lists below the columns
@@ -44,7 +52,7 @@ class SparkCatalogue(Catalogue):
             if kind and kind.name == "time" and not writes_times(session.server):
                 kind = None
             columns.append(Column(str(name), str(native), kind, nullable=True, collation=loose))
-        return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
+        return tuple(columns)
 
     def _view_of_csv(self, session: Session, path: str) -> str:
         """Return the name of a view of CSV files that takes columns and types from them: ``csv.`path``` has texts without names alone.

@@ -58,6 +58,29 @@ LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
 WHERE t.typtype <> 'd'
 ORDER BY r.nspname, r.relname, r.attnum
 
+-- name: result_types
+-- One row per column of a result, in its order: native type (an enum marked as such), the collation under which texts of different
+-- characters are equal because of the type, and whether its values have a collation. The modifier of a table's own column is the table's.
+SELECT
+  format_type(r.type_id, COALESCE(a.atttypmod, r.modifier)) || CASE WHEN 'e' IN (t.typtype, e.typtype) THEN ' enum' ELSE '' END,
+  CASE WHEN format_type(r.type_id, NULL) = 'citext' THEN 'citext' END,
+  t.typcollation <> 0
+FROM (VALUES ${types}) AS r (place, type_id, modifier, table_id, column_number)
+JOIN pg_catalog.pg_type t ON t.oid = r.type_id
+LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = r.table_id AND a.attnum = r.column_number AND a.atttypid = r.type_id
+LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+ORDER BY r.place
+
+-- name: result_collations
+-- One row per column of a query under whose collation texts of different characters can be equal: its place, and the collation. No row of
+-- the query is read.
+SELECT c.place, l.collname
+FROM (SELECT 1) AS one
+LEFT JOIN (SELECT * FROM ${query} LIMIT 0) AS read_query ON FALSE
+CROSS JOIN LATERAL (VALUES ${collations}) AS c (place, shown)
+JOIN pg_catalog.pg_collation l ON l.oid = CAST(c.shown AS regcollation)
+WHERE NOT l.collisdeterministic
+
 -- name: primary_key
 -- One row per column of the primary key, in the key's order, and how many these are.
 SELECT a.attname, COUNT(*) OVER ()

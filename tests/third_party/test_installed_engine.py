@@ -133,6 +133,27 @@ def test_it_is_audited_as_source_and_target(installed: Installed, lite: tuple[st
         assert named == {("changed", "9"), ("changed", "17"), (kind, "400")}
 
 
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_its_queries_are_audited(installed: Installed, lite: tuple[str, sqlite3.Connection], engine: LiveEngine) -> None:
+    columns = [("first", Kind("text")), ("orders", Kind("integer")), ("highest", Kind("integer"))]
+    columns_of_query = (
+        ("SUBSTR(COALESCE(name, '-'), 1, 7)", "TEXT", "first"), ("COUNT(*)", "INTEGER", "orders"), ("MAX(price)", "INTEGER", "highest")
+    )  # fmt: skip
+    shown = ", ".join(f"CAST({computed} AS {native}) AS {name}" for computed, native, name in columns_of_query)
+    query = f"SELECT {shown} FROM orders GROUP BY 1"
+    expected: dict[str, list[int]] = {}
+    for _, name, price in ROWS:
+        expected.setdefault((name or "-")[:7], []).append(price)
+    rows = [(first, len(prices), max(prices)) for first, prices in expected.items()]
+    for changed, code in ((None, 0), (rows[3][0], 1)):
+        tables.make(engine, "firsts", columns, [(first, count + (first == changed), most) for first, count, most in rows])
+        command = ["-m", "auditor", "diff", lite[0], f"{query}; -- by name", engine.url, "firsts", "-k", "first", "--format", "json"]
+        found = json.loads(installed.python(*command, codes=(code,)))
+        assert [one["kind"] for one in found["plan"]["columns"]] == ["text", "integer", "integer"]
+        if changed:
+            assert [(one["kind"], one["key"]["first"]) for one in found["differences"]["sample"]] == [("changed", changed)]
+
+
 def test_without_the_package_its_scheme_is_unknown(lite: tuple[str, sqlite3.Connection]) -> None:
     """Nothing of it is in the auditor's own distribution."""
     command = [sys.executable, "-m", "auditor", "diff", lite[0], "orders", "duckdb:///:memory:", "orders"]

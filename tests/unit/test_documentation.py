@@ -55,7 +55,7 @@ def complete(part: Mapping[str, Any]) -> dict[str, Any]:
     audits = {}
     for name, audit in part.get("audits", {}).items():
         sides = SIDES if "tables" in audit else {side: {**one, "table": name} for side, one in SIDES.items()}
-        sides = {side: one for side, one in sides.items() if "broker" not in audit.get(side, {})}
+        sides = {side: one for side, one in sides.items() if not any(form in audit.get(side, {}) for form in ("broker", "query"))}
         audits[name] = merge(sides, audit)
     pipelines = {
         name: merge({**PIPELINE, "source": {}} if "broker" in pipeline.get("source", {}) else PIPELINE, pipeline)

@@ -113,6 +113,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
             "table": dialect.names.literal("orders"),
         }
         values |= {"sessions": "41, 42", "seconds": "60", "number": "0", "statements": "SELECT 0 AS number\nUNION ALL\nSELECT 1 AS number"}
+        values |= {"query": "(SELECT id FROM orders) read_query", "types": "(0, CAST(20 AS oid), -1, CAST(0 AS oid), 0)"}
+        values |= {"collations": "(0, pg_collation_for(read_query.name))"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from auditor_sqlite.catalogue import SQLiteCatalogue
 from auditor_sqlite.expressions import SQLiteCanonical, SQLiteHashes, SQLiteNames, SQLiteNumbers, SQLiteText, SQLiteTimes
 from auditor_sqlite.session import SQLiteSession, open_connection
 from dialects import Dialect, Kind, Session, Types, Url
@@ -76,6 +77,7 @@ class SQLite(Dialect):
     canonical = SQLiteCanonical(times)
     hashes = SQLiteHashes(canonical)
     types = SQLiteTypes(name)
+    catalogue = SQLiteCatalogue()
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return ["PRAGMA case_sensitive_like = ON"]
