@@ -6,6 +6,7 @@ No export contains masked values.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from auditor.api_models.report import RunReport
+    from auditor.api_models.run import Difference
 
 
 class Report(model.Report):
@@ -49,17 +51,30 @@ class Report(model.Report):
 
         ``auditor.report.difference_rows.to_arrow`` describes its columns.
         """
+        from auditor.report.difference_rows import key_kinds, to_arrow
+
+        return to_arrow(self._listed(), key_kinds(self.plan))
+
+    def _flat(self) -> pyarrow.Table:
+        from auditor.report.difference_rows import key_kinds, to_flat_arrow
+
+        return to_flat_arrow(self._listed(), key_kinds(self.plan))
+
+    def _listed(self) -> Iterator[Difference]:
         from auditor.masking import redact
-        from auditor.report.difference_rows import as_differences, key_kinds, to_arrow
+        from auditor.report.difference_rows import as_differences
 
         differences = redact(self).differences
-        return to_arrow(as_differences(() if differences is None else differences), key_kinds(self.plan))
+        return as_differences(() if differences is None else differences)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the listed differences as a data frame, with the columns of ``to_arrow``. Raises PackageMissing without pandas."""
+        """Return the listed differences as a flat data frame: a row for each column of a changed row that differs. Raises PackageMissing.
+
+        ``auditor.report.difference_rows.to_flat_arrow`` describes its columns.
+        """
         if find_spec("pandas") is None:
             raise PackageMissing("to_pandas() needs pandas, which is not installed: pip install pandas; to_arrow() needs no more than this")
-        return self.to_arrow().to_pandas()
+        return self._flat().to_pandas()
 
     def _repr_html_(self) -> str:
         """Return the report as HTML for a notebook, in a frame of its own, so that neither changes the other's style."""

@@ -37,6 +37,10 @@ MODULES: dict[str, tuple[str, ...]] = {
 """Modules that each extra brings and that are asked for here. One that several bring stands first at the smallest of them."""
 
 
+CLONE = Path(__file__).resolve().parents[1]
+"""Where the sources are, which is a clone if it has the file that builds them."""
+
+
 def missing(extra: str) -> list[str]:
     """Return the modules of an extra that are not installed. None of them is imported."""
     return [name for name in MODULES[extra] if find_spec(name) is None]
@@ -68,7 +72,7 @@ def install_command(extra: str) -> str:
     try:
         installed = distribution("auditor")
     except PackageNotFoundError:  # the sources alone, on the path of modules
-        return f"{_installer(None)} {quote(f'auditor[{extra}]')}"
+        return f"{_installer(None)} {_of_clone(extra) or quote(f'auditor[{extra}]')}"
     return f"{_installer(installed)} {_requirement(installed, extra)}"
 
 
@@ -102,3 +106,8 @@ def _requirement(installed: Distribution, extra: str) -> str:
     place = "." if path == Path.cwd() else str(path)
     is_editable = origin.get("dir_info", {}).get("editable", False)
     return f"{'--editable ' if is_editable else ''}{quote(f'{place}[{extra}]')}"
+
+
+def _of_clone(extra: str) -> str:
+    """Return the requirement of the clone whose sources are running; '' if they are in none."""
+    return f"--editable {quote(f'{CLONE}[{extra}]')}" if (CLONE / "pyproject.toml").exists() else ""

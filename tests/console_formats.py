@@ -43,6 +43,20 @@ def as_data_api(result: Result) -> str:
     return json.dumps({"Records": records, "ColumnMetadata": [{"name": name} for name in result[0]], "TotalNumRows": len(records)})
 
 
+OF_SET = (["key", "value"], [("spark.sql.session.timeZone", "UTC")])
+"""What Spark's clients print for SET."""
+
+
+def as_beeline(result: Result, header_every: int = 100) -> str:
+    """Return what beeline draws: every so many rows the header again."""
+    edge, rule = "|", "-----"
+    pieces = [result[1][at : at + header_every] for at in range(0, len(result[1]), header_every)]
+    drawn = [as_drawn((result[0], rows), edge, rule, "NULL", frame=True) for rows in pieces]
+    whole = drawn[0] + "".join(one.partition("\n")[2] for one in drawn[1:])  # the rule between two pieces is one line
+    prompt = "0: jdbc:hive2://127.0.0.1:10000> "
+    return f"{prompt}{as_drawn(OF_SET, edge, rule, frame=True)}{prompt}{whole}{prompt}{prompt}\n"
+
+
 FORMATS: dict[str, Callable[[Result], str]] = {
     "csv": as_csv,
     "csv with a byte order mark": lambda result: "\ufeff" + as_csv(result),
@@ -71,5 +85,12 @@ FORMATS: dict[str, Callable[[Result], str]] = {
     "DBeaver CSV": lambda result: as_csv(result, ",", "[NULL]"),
     "DBeaver JSON": lambda result: json.dumps({"SELECT\n  partition_id": as_objects(result)}, indent=1),
     "Redshift Data API": as_data_api,
+    "spark-sql": lambda result: as_csv(OF_SET, "\t") + as_csv(result, "\t", "NULL"),
+    "beeline": as_beeline,
+    "beeline with several headers": lambda result: as_beeline(result, 2),
+    "beeline --outputformat=tsv2": lambda result: as_csv(OF_SET, "\t") + as_csv(result, "\t", "NULL"),
+    "beeline --outputformat=csv2": lambda result: (
+        as_csv(OF_SET) + "\rnull" + " " * 51 + "\rnull" + as_csv(result, null="NULL")  # without a terminal, its prompt is that
+    ),
     "JSON array": lambda result: json.dumps(as_objects(result), indent=2),
 }

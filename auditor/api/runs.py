@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -41,14 +40,12 @@ from auditor.api_models.access import Event
 from auditor.api_models.run import Difference, Partition, PartitionState, Run
 from auditor.api_models.trace import Trace
 from auditor.durations import durations
-from auditor.errors import AuditorError, NoReport
+from auditor.errors import AuditorError
 from auditor.history import records
-from auditor.masking import partition_label
-from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State, Verdict
+from auditor.model import DifferenceKind, EvidenceFile, Settling, State, Verdict
 from auditor.service import evidence, stored_differences, stored_runs, workers
 from auditor.service.trace import Asked, trace
 from auditor.store import events, runs
-from auditor.summary.codec import STATES, PartitionMap
 
 routes = router("runs")
 
@@ -130,35 +127,8 @@ def list_partitions(
 ) -> Paginated[Partition]:
     """Return the state of every partition of the table after the run, ascending."""
     start = parse_cursor("partitions", cursor, int) or 0
-    stored = runs.get_run(app.store, run)
-    picture, report = records.load_partition_map(app.store, stored.run), records.load_report(app.store, stored.run, max_differences=0)
-    if picture is None or report is None or report.plan is None:
-        raise NoReport(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
-    indexes: Iterable[int] = range(start, len(picture))
-    if state is not None:
-        indexes = (i for i in indexes if picture.state[i] == STATES.index(state))
-    page = list(islice(indexes, limit + 1))
-    items = [_partition(picture, i, report.plan) for i in page]
-    return paginate("partitions", items, limit, lambda _: page[limit - 1] + 1)
-
-
-def _partition(picture: PartitionMap, i: int, plan: Plan) -> Partition:
-    number = int(picture.partition[i])
-    identity = None if number == NULL_PARTITION else number
-    hidden, similarity = plan.hides_ranges, float(picture.similarity[i])
-    least, greatest = (
-        None if hidden or any(c.masked for c in plan.key_columns) or key is None else str(key)
-        for key in (picture.least[i], picture.greatest[i])
-    )
-    return Partition(
-        partition=None if hidden else identity,
-        label=partition_label(plan, identity),
-        state=STATES[picture.state[i]],
-        similarity=None if math.isnan(similarity) else similarity,
-        rows={side: int(counts[i]) for side, counts in picture.rows.items()},
-        least=least,
-        greatest=greatest,
-    )
+    page = list(islice(records.iterate_partitions(app.store, run, state, start), limit + 1))
+    return paginate("partitions", [partition for _, partition in page], limit, lambda _: page[limit - 1][0] + 1)
 
 
 def file_response(lines: Iterator[str], media_type: str, name: str) -> StreamingResponse:

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from auditor.api_models import ApiModel
 from auditor.api_models.audit import Plan, ThresholdValues, TrendPoint
-from auditor.api_models.run import UNSETTLED, ColumnValues, Recheck
+from auditor.api_models.run import SIMILARITY_ERROR, UNSETTLED, ColumnValues, Recheck
 from auditor.model import SIDES, DifferenceKind, Method, Settling, Side, State, Status, Tool, TopicFaultKind, Verdict
 
 MAX_LISTED = 1000
@@ -103,6 +103,7 @@ class UnequalPartition(ApiModel):
     label: str = Field(description="The partition in words.")
     rows: RowCounts
     similarity: Share | None = Field(description="Share of equal minhashes; null without minhashes.")
+    similarity_error: Share | None = Field(description=SIMILARITY_ERROR)
     measures: tuple[str, ...] = Field(description="For the method counts: the measures that differ.")
 
 

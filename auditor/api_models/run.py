@@ -125,6 +125,9 @@ class Run(ApiModel):
     within_threshold_through: dt.datetime | None = Field(description=WITHIN)
 
 
+SIMILARITY_ERROR = "How far the similarity may be off, as published: 1 / sqrt(k) of k minhashes; null where it is exact, or not known."
+
+
 class Partition(ApiModel):
     """One partition of the table, as compared by a run."""
 
@@ -134,6 +137,7 @@ class Partition(ApiModel):
     label: str = Field(description="The partition's keys, for display.")
     state: PartitionState
     similarity: float | None = Field(description="Share of the partition's rows, between 0 and 1, that are equal on both sides.")
+    similarity_error: float | None = Field(description=SIMILARITY_ERROR)
     rows: dict[Side, int]
     least: str | None = Field(description="The least key of a partition that is not equal; null if keys have no order or are masked.")
     greatest: str | None = Field(description="The greatest key, likewise.")

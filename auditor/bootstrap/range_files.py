@@ -121,7 +121,7 @@ def read(path: Path, add_block: Callable[[bytes], object]) -> Iterator[bytes]:
     except OSError as error:
         raise BootstrapFailed(f"{path} cannot be read: {error.strerror or error}; run it again to continue") from error
     if rest:
-        raise BootstrapFailed(f"{path} was cut within a line; drop the copy with --drop-old, and run it again")
+        raise BootstrapFailed(f"{path} was cut within a line; drop the copy with --drop-old --apply, and copy again")
 
 
 def write_manifest(folder: Path, ranges: Mapping[int, Mapping[str, Any]]) -> None:
@@ -139,7 +139,7 @@ def check(folder: Path) -> list[Path]:
     for entry in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
         path = folder / entry["file"]
         if not path.exists() or path.stat().st_size != entry["bytes"] or _digest(path) != entry["sha256"]:
-            raise BootstrapFailed(f"{path} is not what {MANIFEST} says of it; drop the copy with --drop-old, and run it again")
+            raise BootstrapFailed(f"{path} is not what {MANIFEST} says of it; drop the copy with --drop-old --apply, and copy again")
         whole.append(path)
     return whole
 

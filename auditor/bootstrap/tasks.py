@@ -139,7 +139,7 @@ def _checked_lines(path: str, sha256: str) -> Iterator[bytes]:
     digest = hashlib.sha256()
     yield from range_files.read(Path(path), digest.update)
     if digest.hexdigest() != sha256:
-        raise BootstrapFailed(f"{path} is not what was written there; drop the copy with --drop-old, and run it again")
+        raise BootstrapFailed(f"{path} is not what was written there; drop the copy with --drop-old --apply, and copy again")
 
 
 @cache

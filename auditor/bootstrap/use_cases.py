@@ -398,7 +398,7 @@ def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, sou
                 return audit.model_copy(update={"source": TableRef(connection=source, table=replica_audit.target.table)})
     raise BootstrapRefused(
         f"{source} is not known to hold what the source of {name} holds: no audit of the two matched within {most / 3600:g} hours, with all"
-        f" rows and columns; run one that compares {copied.label} with {source}, or leave --from out"
+        f" rows and columns; run one that compares {copied.label} with {source}, or read the source itself"
     )
 
 

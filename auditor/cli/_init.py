@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ import dialects
 from auditor import service
 from auditor.errors import ConfigError
 from auditor.escaping import hash_comment, yaml_scalar
-from auditor.service.table_pairs import Proposal, Proposals
+from auditor.service.table_pairs import LeftOut, Proposal, Proposals
 
 _HEAD = """\
 # ${{NAME}} is replaced by an environment variable, ${{file:/path}} by the contents of a file; an unset one is an error.
@@ -54,8 +55,11 @@ _MORE = """\
 
 
 _LEFT_OUT = """
-  # Left out, and why:
+  # Left out, and why; complete what you need, and take the marks of comments away:
 """
+
+_UNKNOWN = "TABLE"
+"""Stands for a table that is not known, in an audit that is commented out."""
 
 
 def init(options: argparse.Namespace) -> int:
@@ -94,9 +98,10 @@ def write(path: Path, source: str | None = None, target: str | None = None, mani
         target=yaml_scalar(_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics"),
     )
     proposed = proposals.audits or (Proposal("orders", "public.orders"),)
-    audits = [_audit(name, proposal) for name, proposal in zip(_names([proposal.source for proposal in proposed]), proposed, strict=True)]
+    names = _names([proposal.source for proposal in proposed])
+    audits = [_audit(name, proposal) for name, proposal in zip(names, proposed, strict=True)]
     audits.insert(1, _MORE)
-    left_out = [_LEFT_OUT, *(hash_comment(line, "  ") for line in proposals.left_out)] if proposals.left_out else []
+    left_out = [_LEFT_OUT, *_commented(proposals.left_out, names)] if proposals.left_out else []
     try:
         path.write_text(head + "".join([*audits, *left_out]), encoding="utf-8")
     except OSError as error:
@@ -112,6 +117,18 @@ def _audit(name: str, proposal: Proposal) -> str:
     )
 
 
+def _commented(left_out: Sequence[LeftOut], taken: list[str]) -> Iterator[str]:
+    """Yield for each table the reason, and its audit as far as it is known, in comments; the audits have other names than ``taken``."""
+    names = _names([table.name for table in left_out], taken)
+    for name, table in zip(names, left_out, strict=True):
+        yield hash_comment(str(table), "  ")
+        if "${" in table.source + table.target:  # which no configuration can name
+            continue
+        key = ("COLUMN",) if "key: [" in table.reason else ()
+        audit = _audit(name, Proposal(table.source or _UNKNOWN, table.target or _UNKNOWN, key))
+        yield from (f"  # {line.removeprefix('  ')}\n" for line in audit.splitlines())
+
+
 def _without_password(url: str | None, variable: str) -> str | None:
     if url is None:
         return None
@@ -120,12 +137,12 @@ def _without_password(url: str | None, variable: str) -> str | None:
     return url.replace(f":{password}@", f":${{{variable}}}@", 1) if password else url
 
 
-def _names(tables: list[str]) -> list[str]:
-    """Return a unique audit name for each table."""
+def _names(tables: list[str], taken: Sequence[str] = ()) -> list[str]:
+    """Return a unique audit name for each table, which is none of those ``taken``."""
     names: list[str] = []
     for table in tables:
         name = plain = re.sub(r"\W+", "_", table).strip("_") or "table"
-        while name in names:
-            name = f"{plain}_{names.count(plain) + len(names)}"
+        while name in names or name in taken:
+            name = f"{plain}_{names.count(plain) + len(names) + len(taken)}"
         names.append(name)
     return names

@@ -1,4 +1,4 @@
-"""The commands that list: audits with what they stand at, what they cost, and the differences of a run."""
+"""The commands that list: audits with what they stand at, what they cost, and the partitions and differences of a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from auditor.report import difference_rows
 if TYPE_CHECKING:
     from auditor.api_models.audit import ListedAudit
     from auditor.api_models.cost import Costs
-    from auditor.api_models.run import Difference
+    from auditor.api_models.run import Difference, Partition
 
 
 def ls(options: argparse.Namespace) -> int:
     """List audits, from the configuration and the store alone: no database is asked."""
-    from auditor.config import select_audits
+    from auditor.config import describe_unknown, select_audits
     from auditor.report import listing
     from auditor.service import audits, segment_audits
     from auditor.store import run_lifecycle
@@ -34,7 +34,7 @@ def ls(options: argparse.Namespace) -> int:
     names = [*(overview.name for overview in overviews), *(segment_audit.audit for segment_audit in of_segments)]
     wanted = select_audits(names, options.audits) if options.audits else names
     if unknown := [name for name in wanted if name not in names]:
-        raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
+        raise UnknownAudit(describe_unknown("audit", unknown[0], names))
     rows = [
         listing.listed(
             overview.name,
@@ -92,6 +92,32 @@ def differences(options: argparse.Namespace) -> int:
         selection = select(store, run.run)
         report, rows = selection.report, list(iterate(store, selection))
     return print_differences(rows, difference_rows.key_kinds(report.plan), options, has_shards=bool(report.shards))
+
+
+def partitions(options: argparse.Namespace) -> int:
+    """Print the partitions of a run."""
+    from auditor.cli._runs import find_run
+    from auditor.history import records
+
+    with settings_and_store(options) as (configured, store):
+        run, _ = find_run(configured, store, options.run)
+        return print_partitions((one for _, one in records.iterate_partitions(store, run.run, options.state)), options)
+
+
+def print_partitions(listed: Iterable[Partition], options: argparse.Namespace) -> int:
+    """Print partitions in the format that the options name: of the equal ones only if they are asked for."""
+    from auditor.report import listing
+
+    chosen = (one for one in listed if options.all or options.state or one.state != "equal")
+    if options.format == "json":
+        print_json(list(chosen))
+    elif options.format == "csv":
+        data_output().writelines(listing.partition_lines(chosen))
+    else:
+        shown = list(chosen)
+        nothing = f"no partition is in the state {options.state}" if options.state else "no partition differs"
+        console().print(listing.partitions(shown) if shown else nothing)
+    return 0
 
 
 def print_differences(rows: Iterable[Difference], kinds: Mapping[str, str], options: argparse.Namespace, *, has_shards: bool) -> int:

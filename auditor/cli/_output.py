@@ -162,7 +162,7 @@ def print_reports(reports: list[Report], options: argparse.Namespace) -> int:
         for report in reports:
             console().print(text.report(report, options.verbose))
     for report in reports:
-        if report.verdict.value == "unknown":
+        if report.verdict.value == "unknown" and options.format != "text":  # whose report says why
             print(f"auditor: {report.audit}: {' '.join(report.reasons)}", file=sys.stderr)
     return worst_exit_code([report.exit_code for report in reports])
 

@@ -21,6 +21,7 @@ exit codes:
 
 The configuration is --config FILE, else $AUDITOR_CONFIG, else ./auditor.yaml. Start with: auditor init
 """
+PARTITION_STATES = ("equal", "accounted", "listed", "refined", "estimated", "unequal", "source_only", "target_only", "skipped")
 METHODS = ("counts", "signature", "minhash", "exact")
 
 
@@ -87,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
 
     _add_audit_commands(command)
     _add_run_commands(command)
+    _add_partitions_command(command)
     _add_wait_command(command)
     _add_incident_commands(command)
     _add_patch_command(command)
@@ -157,7 +159,7 @@ def _add_audit_commands(command: AddCommand) -> None:
     schema.add_argument("--dist-key", type=_names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
     schema.add_argument("--sort-key", type=_names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
 
-    more = "via: of the audit names its folder, and how many dumps are kept. Needs Spark: pip install 'auditor[pipeline]'."
+    more = "via: of the audit names its folder, and how many dumps are kept. Needs Spark, the extra pipeline."
     dump = _with_config(command("dump", _lazy("_audits", "dump"), "Dump an audit's source to Parquet files, which stand in for it", more))
     dump.add_argument("audit", metavar="AUDIT", help="audit whose source is dumped")
     dump.add_argument("--master", default="local[1]", metavar="URL", help="the Spark that runs the dump (default: one in this process)")
@@ -241,7 +243,7 @@ def _add_run_command(command: AddCommand) -> None:
     run.add_argument("--times", type=_times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
     run.add_argument("--method", choices=METHODS, help="use this method instead of the audit's; the audit's status stays as it is")
     run.add_argument(
-        "--t", type=_count, metavar="N", help="let a partition name up to N scattered differences from its sums (method exact)"
+        "--t", type=_scattered, metavar="N", help="let a partition name up to N scattered differences from its sums (method exact)"
     )
     run.add_argument("--rescan", action="store_true", help="scan the source in spite of its live summaries, and prove them by that")
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
@@ -335,6 +337,16 @@ def _add_incident_commands(command: AddCommand) -> None:
     known.add_argument("--known", action="store_true", help="let it end, too, with the first run that finds a new differing row")
     known.add_argument("--withdraw", action="store_true", help="withdraw it, so that all are notified again")
     _add_format_option(known, "text", "json")
+
+
+def _add_partitions_command(command: AddCommand) -> None:
+    summary = "List the partitions of a run that are not equal, with how many rows each side has and how similar they are"
+    partitions = _with_server(_with_config(command("partitions", _lazy("_listing", "partitions"), summary)))
+    partitions.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
+    which = partitions.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="also list the equal ones")
+    which.add_argument("--state", choices=PARTITION_STATES, help="only those in this state")
+    _add_format_option(partitions, "text", "csv", "json")
 
 
 def _add_wait_command(command: AddCommand) -> None:
@@ -670,13 +682,29 @@ def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _keys(text: str) -> dict[str, int]:
-    """Parse a range of keys such as ``1000..2000``; its order and limits are checked when the run is requested."""
-    return {name: int(key) for name, key in _range_ends(text, r"-?\d{1,20}").items()}
+    """Parse a range of keys such as ``1000..2000``, both ends included."""
+    from auditor.config import MAX_KEY, MIN_KEY
+
+    ends = {name: int(key) for name, key in _range_ends(text, r"-?\d{1,20}").items()}
+    if not all(MIN_KEY <= key <= MAX_KEY for key in ends.values()):
+        raise argparse.ArgumentTypeError(f"{text!r}: write keys from {MIN_KEY} to {MAX_KEY}")
+    if len(ends) == 2 and ends["from"] > ends["to"]:
+        raise argparse.ArgumentTypeError(f"{text!r}: the first key is greater than the last; exchange them")
+    return ends
 
 
 def _times(text: str) -> dict[str, str]:
-    """Split a range of times such as ``2026-11-01..2026-12-01``; the times are parsed when the run is requested."""
-    return _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+    """Parse a range of times such as ``2026-11-01..2026-12-01``, without its last moment; the ends stay as they are written."""
+    from auditor.model import parse_time
+
+    ends = _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+    try:
+        times = [parse_time(end) for end in ends.values()]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    if len(times) == 2 and times[0] >= times[1]:
+        raise argparse.ArgumentTypeError(f"{text!r}: the first time is not before the last; exchange them")
+    return ends
 
 
 def _moment(text: str) -> datetime.datetime:
@@ -740,9 +768,16 @@ def _threshold(text: str) -> dict[str, Any]:
 
 
 def _count(text: str) -> int:
-    """Parse a number of rows, at least 1."""
+    """Parse a number of things, at least 1."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _scattered(text: str) -> int:
+    """Parse an audit's ``t``."""
+    if not text.isdecimal() or not 1 <= int(text) <= 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of differences; write 1 to 16")
     return int(text)
 
 

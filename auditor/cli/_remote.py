@@ -128,6 +128,15 @@ def differences(options: argparse.Namespace) -> int:
     return print_differences(service.differences(found_run.run), report_key_kinds(report), options, has_shards=bool(report.shards))
 
 
+def partitions(options: argparse.Namespace) -> int:
+    """Print the partitions of a run."""
+    from auditor.cli._listing import print_partitions
+
+    service = client(options)
+    found_run, _ = _find_run(service, options.run)
+    return print_partitions(service.partitions(found_run.run, options.state), options)
+
+
 def _select(service: Client, wanted: list[str]) -> list[str]:
     """Return the names of these audits, or of all; the service is asked for its audits only where that is needed."""
     from auditor.config import is_pattern, select_audits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Score, Side, Verdict
+from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Score, Side, Verdict, similarity_error
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.codec import STATES, PartitionMap
@@ -226,6 +226,7 @@ def _divergent(
         label=label(partition),
         rows={side: int(sides[side].rows[at[side]]) if at[side] >= 0 else 0 for side in SIDES},
         similarity=None if np.isnan(similarity) else float(similarity),
+        similarity_error=similarity_error(sides["source"].minhashes.shape[1]) if min(at.values()) >= 0 else None,
         measures=_differing_measures(sides, at, measures),
     )
 

@@ -173,10 +173,10 @@ MOST_LISTED = 10
 """Names up to which an error message lists all."""
 
 
-def suggest(name: str, known: Any) -> str:
-    """Return the end of an error message that suggests the most similar known names, three at most; '' if none is similar."""
+def suggest(name: str, known: Any, most: int = MOST_NEAR) -> str:
+    """Return the end of an error message that suggests the known names that are most similar, ``most`` at most; '' if none is."""
     names = [str(one) for one in known]
-    near = difflib.get_close_matches(name, names, MOST_NEAR) or [one for one in names if name and name.lower() in one.lower()][:MOST_NEAR]
+    near = difflib.get_close_matches(name, names, most) or [one for one in names if len(name) > 2 and name.lower() in one.lower()][:most]
     if not near:
         return ""
     *first, last = map(repr, near)

@@ -273,7 +273,7 @@ def _suggest_place(name: str) -> str:
     """Return the end of an error message: where an unknown setting belongs, or the most similar setting; '' if neither is known."""
     if places := [place for model, place in _PLACES.items() if name in model.model_fields]:
         return f"; it belongs in {' or '.join(places)}"
-    return suggest(name, {field for model in _MODELS.values() for field in model.model_fields})
+    return suggest(name, {field for model in _MODELS.values() for field in model.model_fields}, most=1)
 
 
 def add_audits(path: Path, audits: Mapping[str, Any]) -> list[str]:

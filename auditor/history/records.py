@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
@@ -14,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
 
-from auditor.api_models.run import Run, RunScore
+from auditor.api_models.run import Partition, PartitionState, Run, RunScore
 from auditor.config import Audit, ConnectionSettings, Retention
 from auditor.durations import durations
+from auditor.errors import NoReport
 from auditor.history import fingerprint, key_digests, left_out, rolling
 from auditor.history.handover import EarlierRuns, Outcome
-from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
+from auditor.masking import partition_label
+from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time, similarity_error
 from auditor.store import Store, audit_state, costs, pruning, rolling_parts, run_lifecycle, runs, salt
 from auditor.store import audit_state as stored_left_out
 from auditor.store.evidence import Seal
@@ -251,6 +254,41 @@ def _range_seen(store: Store, run: str, first: int, end: int, lowest: int) -> Li
     if loaded is not None and bool((loaded.state[partitions_in_range(loaded, first, end, lowest)] == STATES.index("equal")).all()):
         return "equal"
     return "allowed" if record.verdict is Verdict.MATCH else None
+
+
+def iterate_partitions(store: Store, run: str, state: PartitionState | None = None, start: int = 0) -> Iterator[tuple[int, Partition]]:
+    """Yield the partitions of a run from the place ``start`` on, with their places, ascending; of one state alone, if it is given.
+
+    Raises UnknownRun, and NoReport if the run has none yet.
+    """
+    stored = runs.get_run(store, run)
+    partition_map, report = load_partition_map(store, stored.run), load_report(store, stored.run, max_differences=0)
+    if partition_map is None or report is None or report.plan is None:
+        raise NoReport(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
+    for place in range(start, len(partition_map)):
+        if state is None or partition_map.state[place] == STATES.index(state):
+            yield place, _partition(partition_map, place, report.plan)
+
+
+def _partition(partition_map: PartitionMap, place: int, plan: Plan) -> Partition:
+    number, state = int(partition_map.partition[place]), STATES[partition_map.state[place]]
+    identity = None if number == NULL_PARTITION else number
+    hidden, similarity = plan.hides_ranges, float(partition_map.similarity[place])
+    is_estimated = not math.isnan(similarity) and state not in ("equal", "source_only", "target_only")
+    least, greatest = (
+        None if hidden or any(column.masked for column in plan.key_columns) or key is None else str(key)
+        for key in (partition_map.least[place], partition_map.greatest[place])
+    )
+    return Partition(
+        partition=None if hidden else identity,
+        label=partition_label(plan, identity),
+        state=state,
+        similarity=None if math.isnan(similarity) else similarity,
+        similarity_error=similarity_error(plan.k) if is_estimated else None,
+        rows={side: int(counts[place]) for side, counts in partition_map.rows.items()},
+        least=least,
+        greatest=greatest,
+    )
 
 
 def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowest: int) -> npt.NDArray[np.bool_]:

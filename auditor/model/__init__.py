@@ -113,6 +113,7 @@ from auditor.model._report import (
     TopicFaultKind,
     TopicPartition,
     TopicSide,
+    similarity_error,
 )
 
 __all__ = [
@@ -218,4 +219,5 @@ __all__ = [
     "shard_number",
     "shard_side",
     "side_of",
+    "similarity_error",
 ]

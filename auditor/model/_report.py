@@ -6,6 +6,7 @@ A run's report is stored as JSON by the names of these fields: renaming a field 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -311,8 +312,15 @@ class Divergent:
     """Rows on each side, 0 on a side that lacks the partition."""
     similarity: float | None
     """Share of equal minhashes, 0 .. 1; 0 where one side lacks the partition, None without minhashes."""
+    similarity_error: float | None = None
+    """How far the similarity of its rows may be from that, as published: 1 / sqrt(k); None where it is exact, or not known."""
     measures: tuple[str, ...] = ()
     """Differing measures of the method counts, one sentence each."""
+
+
+def similarity_error(k: int) -> float | None:
+    """Return how far the share of ``k`` equal minhashes may be from a partition's similarity, as published; None without minhashes."""
+    return 1 / math.sqrt(k) if k else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

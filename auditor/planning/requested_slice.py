@@ -33,11 +33,11 @@ def parse(audit: Audit, overrides: Mapping[str, Any]) -> Slice | None:
     ranges = validate_slice(written)
     keys, times = ranges.keys, ranges.times
     if keys and len(audit.key) > 1:
-        raise ConfigError("keys: a range of keys needs a key of one integer column, and this audit's has several columns")
+        raise ConfigError("a range of keys needs a key of one integer column, and this audit's key has several")
     if times and not _time_column(audit):
         raise ConfigError(
-            "times: the audit names no column of times; write partition: {strategy: time, column: ...} or settle: {column: ...}"
-            " in the audit, or ask for a range of keys"
+            "the audit names no column of times, by which a range of times is chosen; write partition: {strategy: time, column: ...} or"
+            " settle: {column: ...} in the audit, or ask for a range of keys"
         )
     return Slice(
         first=keys.from_ if keys else None,

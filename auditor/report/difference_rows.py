@@ -23,6 +23,10 @@ COLUMNS = ("kind", "state", "range", "rows_in_source", "rows_in_target", "range_
 """Columns of the Arrow table besides those of the key."""
 
 
+FLAT_COLUMNS = {"column": "name", "source": "source", "target": "target", "reason": "reason"}
+"""Columns of the flat table for the column that differs, with the fields of `ColumnValues` that they hold."""
+
+
 def as_differences(differences: Iterable[model.Difference | RangeDifference]) -> Iterator[Difference]:
     """Yield differences as they leave the process, numbered from 1."""
     return itertools.starmap(as_difference, enumerate(differences, 1))
@@ -87,6 +91,23 @@ def to_arrow(rows: Iterable[Difference], kinds: Mapping[str, str]) -> pa.Table:
         "columns": pa.array([[dict(column) for column in row.columns] for row in listed], cells),
     }
     return pa.table(columns)
+
+
+def to_flat_arrow(rows: Iterable[Difference], kinds: Mapping[str, str]) -> pa.Table:
+    """Return a table with one row for each column that differs of a changed row, and one for each other difference, as CSV has them.
+
+    Its columns are those of `to_arrow`, with ``column``, ``source``, ``target`` and ``reason`` in place of ``columns``, and the names of
+    ``shards`` with commas between.
+    """
+    import pyarrow as pa
+
+    cells = [(row, column) for row in rows for column in (row.columns or (None,))]
+    table = to_arrow([row for row, _ in cells], kinds).drop_columns(["columns", "shards"])
+    table = table.rename_columns([f"key_{name}" if name in kinds and name in FLAT_COLUMNS else name for name in table.column_names])
+    table = table.append_column("shards", pa.array([", ".join(row.shards) or None for row, _ in cells], pa.string()))
+    for name, field in FLAT_COLUMNS.items():
+        table = table.append_column(name, pa.array([column and getattr(column, field) for _, column in cells], pa.string()))
+    return table
 
 
 def _free_name(name: str) -> str:

@@ -144,6 +144,13 @@ def scope(report: Report) -> str:
     return f"the {report.slice}" if report.slice else "all rows"
 
 
+def similarity(share: float | None, error: float | None) -> str:
+    """Format how similar a partition is, with its error if it is an estimate: ``0.75 ± 0.5``; empty if it is not known."""
+    if share is None:
+        return ""
+    return f"{share:.4g}" + (f" ± {error:.2g}" if error is not None else "")
+
+
 def rows(count: int) -> str:
     """Format a number of rows."""
     return plural(count, "row")

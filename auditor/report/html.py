@@ -138,6 +138,7 @@ def environment() -> Environment:
         "rounded": formatting.rounded,
         "rows": formatting.rows,
         "sentence": formatting.sentence,
+        "similarity": lambda partition: formatting.similarity(partition.similarity, partition.similarity_error),
         "shell_word": escaping.shell_word,
         "small": _small,
         "sparkline": _sparkline,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,13 +11,13 @@ from rich.text import Text
 
 from auditor.api_models.audit import ListedAudit, SharedTableStatus
 from auditor.api_models.repair import Patch, Repair
-from auditor.api_models.run import Run
+from auditor.api_models.run import Partition, Run
 from auditor.history.audit_status import Standing, status_label
 from auditor.history.rolling_table import RollingTable
 from auditor.model import SIDES, State
 from auditor.planning.proxy import Combined
 from auditor.quantities import format_rough_duration
-from auditor.report import formatting
+from auditor.report import difference_rows, formatting
 from auditor.store.runs import StoredRun
 
 MAX_REPAIRS = 10
@@ -175,6 +175,42 @@ def _state(run: Run) -> str:
     if run.state is State.RUNNING and run.cancel_requested:
         return "running, cancel requested"
     return f"{run.state.value}, resumable" if run.resumable and run.state is not State.RUNNING else run.state.value
+
+
+def partitions(listed: Sequence[Partition]) -> Table:
+    """Return a table of partitions."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("partition", "state", "rows in source", "rows in target", "similarity", "keys"):
+        table.add_column(name, justify="right" if name in ("rows in source", "rows in target", "similarity") else "left", overflow="fold")
+    for partition in listed:
+        rows = (f"{partition.rows[side]:,}" for side in SIDES)
+        similarity = formatting.similarity(partition.similarity, partition.similarity_error)
+        keys = "" if partition.least is None else f"{partition.least} to {partition.greatest}"
+        state = partition.state.replace("_", " ")
+        table.add_row(Text(formatting.visible(partition.label)), state, *rows, similarity, Text(formatting.visible(keys)))
+    return table
+
+
+PARTITION_COLUMNS = (
+    "partition",
+    "label",
+    "state",
+    "rows_in_source",
+    "rows_in_target",
+    "similarity",
+    "similarity_error",
+    "least",
+    "greatest",
+)
+
+
+def partition_lines(listed: Iterable[Partition]) -> Iterator[str]:
+    """Yield partitions as lines of CSV, after a header; what is not known is empty."""
+    yield difference_rows.spreadsheet_line(PARTITION_COLUMNS)
+    for one in listed:
+        shares = [None if share is None else f"{share:.6g}" for share in (one.similarity, one.similarity_error)]
+        rows = [one.rows[side] for side in SIDES]
+        yield difference_rows.spreadsheet_line([one.partition, one.label, one.state, *rows, *shares, one.least, one.greatest])
 
 
 def repairs(repairs: Sequence[Repair]) -> Text:

@@ -51,7 +51,7 @@ def _figure(figure: Figure) -> str:
 def _partitions(comparison: Comparison) -> list[str]:
     lines = ["", "| partition | rows in source | rows in target | similarity |", "|---|--:|--:|--:|"]
     for partition in comparison.divergent[:MAX_ROWS]:
-        share = "" if partition.similarity is None else f"{partition.similarity:.4g}"
+        share = formatting.similarity(partition.similarity, partition.similarity_error)
         lines.append(f"| {text(partition.label)} | {partition.rows['source']:,} | {partition.rows['target']:,} | {share} |")
     more = comparison.unequal - MAX_ROWS
     return lines if more <= 0 else [*lines, f"\nand {plural(more, 'more partition', 'more partitions')}"]

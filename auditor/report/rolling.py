@@ -11,7 +11,7 @@ import numpy as np
 from auditor.history import rolling
 from auditor.history.rolling_table import RollingTable
 from auditor.masking import partition_label
-from auditor.model import SIDES, Divergent, Plan, Verdict
+from auditor.model import SIDES, Divergent, Plan, Verdict, similarity_error
 from auditor.quantities import format_duration
 from auditor.report.heatmap import SHAPE_LABELS, STATE_SHAPES, Ages, Heatmap, build_heatmap
 from auditor.summary.codec import STATES, PartitionMap
@@ -105,5 +105,6 @@ def _divergent(partition_map: PartitionMap, ages: Ages, plan: Plan) -> Iterator[
             label=partition_label(plan, number),
             rows={side: int(partition_map.rows[side][i]) for side in SIDES},
             similarity=None if np.isnan(similarity) else similarity,
+            similarity_error=similarity_error(plan.k) if all(partition_map.rows[side][i] for side in SIDES) else None,
             measures=(f"{SHAPE_LABELS[STATE_SHAPES[STATES[state[i]]]]}; read {format_duration(float(ages[i]))} ago",),
         )

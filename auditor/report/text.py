@@ -143,7 +143,8 @@ def _partitions(comparison: Comparison) -> RenderableType:
         table.add_column(name, justify="right")
     for partition in comparison.divergent[:MAX_ROWS]:
         rows = (f"{partition.rows[side]:,}" for side in SIDES)
-        table.add_row(Text(f"  {_partition_label(partition)}"), *rows, _similarity(partition))
+        similarity = formatting.similarity(partition.similarity, partition.similarity_error)
+        table.add_row(Text(f"  {_partition_label(partition)}"), *rows, similarity)
         for measure in partition.measures:
             table.add_row(Text(f"    {formatting.visible(measure)}", "dim"))
     if comparison.unequal > MAX_ROWS:
@@ -156,10 +157,6 @@ def _partition_label(partition: Divergent) -> str:
     if partition.key_range and "keys" not in partition.label:
         keys = f" (keys {partition.key_range[0]} to {partition.key_range[1]})"
     return formatting.visible(partition.label) + keys
-
-
-def _similarity(partition: Divergent) -> str:
-    return "" if partition.similarity is None else f"{partition.similarity:.4g}"
 
 
 def _costs(report: Report) -> Iterator[str]:

@@ -118,10 +118,15 @@ def _parse_drawn_table(text: str, path: Path) -> Rows | None:
     else:
         return None
     rows: list[Sequence[Any]] = []
-    for at, line in enumerate(lines[number + 2 :], start=number + 3):
-        if "|" not in line and "│" not in line:
+    at = number + 2
+    while at < len(lines):
+        if _is_rule(lines[at]) and _cells("".join(lines[at + 1 : at + 2])) == names:  # beeline repeats the header after each hundred rows
+            at += 3
+            continue
+        if "|" not in lines[at] and "│" not in lines[at]:
             break
-        cells = _cells(line)
+        cells = _cells(lines[at])
+        at += 1
         if len(cells) != len(names):
             raise ResultError(f"{path}:{at}: {len(cells)} values for {len(names)} columns")
         rows.append([None if cell in NULL_TEXTS else cell for cell in cells])
@@ -145,6 +150,19 @@ def _without_tags(text: str) -> str:
     return "".join(lines[first:end])
 
 
+def _from_header(text: str) -> str:
+    """Return a client's output from the header of the last result on, where Spark's clients print what SET yields before it.
+
+    Without a terminal, beeline prints its empty prompt, ``null``, before the first name.
+    """
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        header = line.removeprefix("null")
+        if {"partition_id", "row_count"} <= {name.strip(' "\r\n').lower() for name in re.split(r"[\t,;|]", header)}:
+            return "".join([header, *lines[number + 1 :]])
+    return text
+
+
 def _is_command_tag(line: str) -> bool:
     return line in COMMAND_TAGS or line.startswith(COMMAND_TAG_STARTS)
 
@@ -163,7 +181,7 @@ def _lines(text: str, path: Path) -> list[str]:
 
 
 def _parse_delimited(text: str, path: Path) -> Rows:
-    text = _without_tags(text)
+    text = _from_header(_without_tags(text))
     header = text.split("\n", 1)[0]
     delimiter = max("\t,;|", key=header.count)
     try:

@@ -47,12 +47,30 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A table without an audit: of the source or the target, or of both if it is known which belong together."""
+
+    name: str
+    """As a configuration names it."""
+    reason: str
+    """Why there is no audit, and what would help."""
+    source: str = ""
+    """The source's table of its audit; empty if it is not known."""
+    target: str = ""
+    """The target's, likewise."""
+
+    def __str__(self) -> str:
+        """Return the line on the table."""
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Proposals:
     """What can be audited of two databases."""
 
     audits: tuple[Proposal, ...]
-    left_out: tuple[str, ...]
-    """A line for each table that no audit is proposed for, with the reason."""
+    left_out: tuple[LeftOut, ...]
+    """The tables that no audit is proposed for."""
 
 
 def propose_audits(source_url: str, target_url: str) -> Proposals:
@@ -71,8 +89,8 @@ def propose_audits(source_url: str, target_url: str) -> Proposals:
             if isinstance(proposal, Proposal):
                 audits.append(proposal)
             else:
-                left_out.append(f"{written(source)}: {proposal}")
-    return Proposals(tuple(audits), tuple(sorted(left_out)))
+                left_out.append(LeftOut(written(source), proposal, written(source), written(target)))
+    return Proposals(tuple(audits), tuple(sorted(left_out, key=str)))
 
 
 Pairs = list[tuple[TableName, TableName]]
@@ -80,14 +98,20 @@ Pairs = list[tuple[TableName, TableName]]
 
 
 def _match_respelt(
-    source: Sequence[TableName], target: Sequence[TableName], pairs: Pairs, left_out: Sequence[str]
-) -> tuple[Pairs, list[str]]:
-    """Return further pairs, of tables whose names have the same letters and digits, and the lines of those that have no counterpart."""
+    source: Sequence[TableName], target: Sequence[TableName], pairs: Pairs, left_out: Sequence[LeftOut]
+) -> tuple[Pairs, list[LeftOut]]:
+    """Return further pairs, of tables whose names have the same letters and digits, and those that have no counterpart."""
     known = {table for pair in pairs for table in pair}
     here, there = ([table for table in tables if table not in known] for tables in (source, target))
     respelt, _ = match_tables(here, there, folded_name)
-    matched = {f"{written(table)}: only in the {side}" for pair in respelt for side, table in zip(SIDES, pair, strict=True)}
-    return respelt, [line for line in left_out if line not in matched]
+    matched = {_alone(side, table) for pair in respelt for side, table in zip(SIDES, pair, strict=True)}
+    return respelt, [table for table in left_out if table not in matched]
+
+
+def _alone(side: Side, table: TableName) -> LeftOut:
+    """Return a table that has no counterpart on the other side."""
+    reason, name = f"only in the {side}", written(table)
+    return LeftOut(name, reason, source=name) if side == "source" else LeftOut(name, reason, target=name)
 
 
 def propose_from_dbt(manifest: Path, source_url: str, target_url: str) -> Proposals:
@@ -99,7 +123,7 @@ def propose_from_dbt(manifest: Path, source_url: str, target_url: str) -> Propos
     declared = _read_manifest(manifest)
     connections = {"source": ConnectionSettings(url=source_url), "target": ConnectionSettings(url=target_url)}
     home = dialects.parse_url(target_url).database or ""
-    audits, left_out = [], []
+    audits, left_out = list[Proposal](), list[LeftOut]()
     with Reader("init", {side: side for side in SIDES}, connections, patient=False).open() as reader:
         for table in declared:
             place = quote_parts(*filter(None, (table.schema, table.name)))
@@ -112,8 +136,8 @@ def propose_from_dbt(manifest: Path, source_url: str, target_url: str) -> Propos
             if isinstance(proposal, Proposal):
                 audits.append(proposal)
             else:
-                left_out.append(f"{place}: {proposal}")
-    return Proposals(tuple(audits), tuple(sorted(left_out)))
+                left_out.append(LeftOut(place, proposal, table.source or "", place))
+    return Proposals(tuple(audits), tuple(sorted(left_out, key=str)))
 
 
 class _Origin(Strict):
@@ -164,8 +188,8 @@ def _read_manifest(path: Path) -> list[_DbtTable]:
 
 def match_tables(
     source: Sequence[TableName], target: Sequence[TableName], called: Callable[[str], str] = str.lower
-) -> tuple[Pairs, list[str]]:
-    """Return the pairs of tables of one name, and a line for each table of either side that has no counterpart.
+) -> tuple[Pairs, list[LeftOut]]:
+    """Return the pairs of tables of one name, and the tables of either side that have no counterpart.
 
     Names are the same if what ``called`` returns of them is.
 
@@ -174,27 +198,27 @@ def match_tables(
     """
     candidates = {side: _by_name(tables, called) for side, tables in zip(SIDES, (source, target), strict=True)}
     pairs: Pairs = []
-    left_out: list[str] = []
+    left_out: list[LeftOut] = []
     for table in source:
         namesakes = candidates["target"][called(table.name)]
         if not namesakes:
-            left_out.append(f"{written(table)}: only in the source")
+            left_out.append(_alone("source", table))
             continue
         if table.is_view:
-            left_out.append(f"{written(table)}: a view, which has no primary key; write its audit with key: [column, ...]")
+            reason = "a view, which has no primary key; write its audit with key: [column, ...]"
+            left_out.append(LeftOut(written(table), reason, written(table), written(namesakes[0]) if len(namesakes) == 1 else ""))
             continue
         here = [candidate for candidate in candidates["source"][called(table.name)] if not candidate.is_view]
         there = _counterparts(table, here, namesakes)
         if len(there) == 1:
             pairs.append((table, there[0]))
         elif there:
-            left_out.append(
-                f"{written(table)}: can be any of the target's {', '.join(written(candidate, whole=True) for candidate in there)}"
-            )
+            reason = f"can be any of the target's {', '.join(written(candidate, whole=True) for candidate in there)}"
+            left_out.append(LeftOut(written(table), reason, written(table)))
         else:
-            left_out.append(f"{written(table)}: another table of the source has the same name as the target's")
+            left_out.append(LeftOut(written(table), "another table of the source has the same name as the target's", written(table)))
     named = set(candidates["source"])
-    left_out += [f"{written(table)}: only in the target" for table in target if called(table.name) not in named]
+    left_out += [_alone("target", table) for table in target if called(table.name) not in named]
     return pairs, left_out
 
 
@@ -312,7 +336,8 @@ def _audits_of_group(name: str, group: AuditGroup, settings: Settings) -> tuple[
     if not pairs:
         reasons = "".join(f"\n  - {line}" for line in left_out)
         raise ConfigError(f"audits.{name}: no table that matches {', '.join(group.tables)} is on both sides; check tables:{reasons}")
-    return {f"{name}.{label}": group.audit(written(source), written(other)) for label, source, other in _labelled(pairs)}, left_out
+    audits = {f"{name}.{label}": group.audit(written(source), written(other)) for label, source, other in _labelled(pairs)}
+    return audits, list(map(str, left_out))
 
 
 def _labelled(pairs: Sequence[tuple[TableName, TableName]]) -> list[tuple[str, TableName, TableName]]:

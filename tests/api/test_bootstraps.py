@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.api.errors import in_fields
 from auditor.bootstrap import use_cases
 from auditor.bootstrap.use_cases import Followed
 from auditor.errors import BootstrapFailed
@@ -36,7 +37,21 @@ def test_a_bootstrap_is_planned_and_nothing_is_written(own: Service) -> None:
     assert get(own, "/audits/orders/bootstraps")["items"] == []
     refused = own.client("repair").get(path, params={"source": "nowhere"})
     assert refused.status_code == 409 and "there is no connection 'nowhere'" in refused.json()["detail"]
-    assert own.client("repair").get(path, params={"partitions": "differing", "from": 1}).status_code == 422
+    refused = own.client("repair").get(path, params={"partitions": "differing", "from": 1})
+    assert refused.status_code == 422 and refused.json()["detail"] == "keys and partitions both choose rows; leave one out"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("use --limit or --keys, raise max_rows", "use limit or keys, raise max_rows"),
+        ("write --delete-extra; run: auditor patch a --limit 5", "write delete_extra; run: auditor patch a --limit 5"),
+        ("start the server with --log-bin", "start the server with --log-bin"),
+        ("write --key-list, or --keys", "write keys, or keys"),
+    ],
+)
+def test_errors_are_in_the_words_of_requests(message: str, shown: str) -> None:
+    assert in_fields(message) == shown
 
 
 def test_a_plan_says_when_executors_of_spark_would_make_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

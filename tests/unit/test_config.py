@@ -280,7 +280,9 @@ def test_configuration_file_lookup_order(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_unknown_audit_suggests_a_similar_name(tmp_path: Path) -> None:
-    with pytest.raises(UnknownAudit, match=r"there is no audit 'order'; did you mean 'orders'\? \(audits here: lake_orders, orders\)"):
+    with pytest.raises(
+        UnknownAudit, match=r"there is no audit 'order'; did you mean 'orders' or 'lake_orders'\? \(audits here: lake_orders, orders\)"
+    ):
         load_text(tmp_path, SAMPLE).audit("order")
 
 

@@ -117,7 +117,7 @@ def test_tables_find_each_other_by_letters_and_digits() -> None:
     source, target = [TableName("shop", "OrderItems"), TableName("shop", "a")], [TableName("dw", "order_items"), TableName("dw", "b")]
     pairs, left_out = match_tables(source, target, folded_name)
     assert pairs == [(source[0], target[0])]
-    assert left_out == ["a: only in the source", "b: only in the target"]
+    assert list(map(str, left_out)) == ["a: only in the source", "b: only in the target"]
 
 
 def test_patch_of_a_table_that_a_tool_writes_is_refused(

@@ -7,7 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Mapping
-from importlib.metadata import Distribution, packages_distributions
+from importlib.metadata import Distribution, PackageNotFoundError, packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,18 @@ def test_an_extra_brings_its_modules(extra: str) -> None:
     given = {name.lower() for name in brought(extra)} | ({"botocore"} if extra == "s3" else set())
     absent = [name for name in extras.MODULES[extra] if name in of_module and not of_module[name] & given]
     assert absent == []
+
+
+def test_sources_of_a_clone_are_installed_from_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def absent(name: str) -> Distribution:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    monkeypatch.setattr(extras, "distribution", absent)
+    clone = Path(__file__).resolve().parents[2]
+    assert extras.install_command("service") == f"pip install --editable '{clone}[service]'"
+    monkeypatch.setattr(extras, "CLONE", tmp_path)
+    assert extras.install_command("service") == "pip install 'auditor[service]'"
 
 
 URLS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,28 @@ def test_names_that_match_patterns_are_selected_once() -> None:
     assert select_audits(known, ["odd[1]", "absent"]) == ["odd[1]", "absent"]
     with pytest.raises(UnknownAudit, match=r"no audit matches 'x\?'"):
         select_audits(known, ["x?"])
+
+
+def test_partitions_of_a_run(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["run", "shop.orders", "--method", "minhash", "-q"])
+    capsys.readouterr()
+    assert main(["runs", "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)[0]["run"]
+    assert main(["partitions", run]) == 0
+    head, line, *more = capsys.readouterr().out.splitlines()
+    assert head.split()[:2] == ["partition", "state"] and not more
+    assert re.search(r"keys \S+ to \S+ +unequal +\d+ +\d+ +[01][\d.]* ± 0\.25 ", line), line
+    assert main(["partitions", run, "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["similarity_error"]) == ("unequal", 0.25)
+    assert main(["partitions", run, "--format", "csv"]) == 0
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["label"], row["state"], row["similarity_error"]) == (found["label"], "unequal", "0.25")
+    assert float(row["similarity"]) == pytest.approx(found["similarity"])
+    assert main(["partitions", run, "--state", "equal"]) == 0
+    assert capsys.readouterr().out == "no partition is in the state equal\n"
+    assert main(["show", run]) == 0 and "± 0.25" in capsys.readouterr().out
+    assert main(["partitions", "0" * 12]) == 2
 
 
 def test_differences_of_a_run(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -81,14 +82,28 @@ def test_a_fragment_has_links_and_a_file_names_commands(sample: tuple[Settings, 
     assert orders.run and f'<a href="/r/{orders.run.run}">this run</a>' in fragment
     assert '<a href="/a/orders"><bdi>orders</bdi></a>' in fragment
     assert "auditor show" not in fragment and "<body>" not in fragment and "/a/old_stock" not in fragment, "no longer configured"
-    assert f"<code>auditor show {orders.run.run[:12]}</code>" in page and "<a href" not in page
+    assert f"<code>auditor show {orders.run.run[:12]}</code>" in page and '<a href="/' not in page
 
 
 def test_rows_and_their_partitions_are_listed(sample: tuple[Settings, Store]) -> None:
     found = day.load_day(sample[1], sample[0], NOW.date(), NOW)
     assert "in the partitions: keys 384 to 447; keys 4,672 to 4,735;" in render.day(found, "text").replace("\n", " ")
     page = render.day(found, "html")
-    assert "Rows that differ" in page and "Partitions that differ" in page and "And 19 more." in page
+    assert "Rows that differ" in page and "Partitions that differ" in page and "<summary>And 19 more</summary>" in page
+    events = next(one for one in found.entries if one.audit == "orders")
+    assert events.report and events.report.comparison
+    labels = [one.label for one in events.report.comparison.divergent]
+    assert len(labels) == 24 and all(f"<bdi>{label}</bdi>" in page for label in labels), "all are there, folded"
+
+
+def test_a_report_has_an_index_at_its_head(sample: tuple[Settings, Store]) -> None:
+    found = day.load_day(sample[1], sample[0], NOW.date(), NOW)
+    page = html.day(found)
+    index = page[page.index('aria-label="Index"') : page.index("<h2>Needs attention")]
+    assert re.findall(r'href="#([\w-]+)"', index) == [*(f"audit-{number}" for number in range(1, 7)), "other-audits"]
+    for place, entry in enumerate(found.attention, 1):
+        assert f'<a href="#audit-{place}"><bdi>{entry.audit}</bdi></a>' in index and f'<section id="audit-{place}"' in page
+    assert ">3 other audits</a>" in index and '<h2 id="other-audits">' in page
 
 
 def test_an_empty_store(store: Store) -> None:

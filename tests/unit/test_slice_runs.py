@@ -260,15 +260,22 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("flags", "sentence"),
         [
-            (["--keys", "9..1"], "keys: from is greater than to; exchange them"),
-            (["--keys", f"..{2**64}"], "keys.to: this should be less than or equal to"),
-            (["--times", "2024-01-01.."], "times: the audit names no column of times"),
-            (["--times", "yesterday.."], "times.from: write a time as 2026-11-01"),
+            (["--keys", "9..1"], "argument --keys: '9..1': the first key is greater than the last; exchange them"),
+            (["--keys", f"..{2**64}"], "write keys from -"),
+            (["--times", "2024-02-01..2024-01-01"], "argument --times: '2024-02-01..2024-01-01': the first time is not before the last"),
+            (["--times", "yesterday.."], "argument --times: 'yesterday..': write a time as 2026-11-01"),
+            (["--t", "17"], "argument --t: '17' is not a number of differences; write 1 to 16"),
         ],
     )
     def test_invalid_slice_is_rejected(self, command: Table, flags: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert cli.main(["run", "t", *flags]) == 2
-        assert sentence in capsys.readouterr().err
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["run", "t", *flags])
+        error = capsys.readouterr().err
+        assert caught.value.code == 2 and error.count(sentence) == 1, "once, in the words of the command line"
+
+    def test_times_of_an_audit_without_them_are_refused(self, command: Table, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["run", "t", "--times", "2024-01-01.."]) == 2
+        assert "the audit names no column of times" in capsys.readouterr().err
 
     def test_due_cannot_be_combined_with_keys(self, command: Table, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["run", "--due", "--keys", "1..2"]) == 2
