@@ -242,7 +242,6 @@ class Audit(ApiModel):
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
     active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")
-    owner: str | None = Field(description="Who answers for it, a team or a person; null if the configuration does not say.")
     incident: Incident | None = Field(description="The open incident, with who acknowledged it; null while the audit has none.")
 
 

@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,7 +154,7 @@ def know_leaders(patch: pytest.MonkeyPatch) -> None:
         return
     ask, known = AdminClient.list_offsets, WeakKeyDictionary[AdminClient, set[str]]()
 
-    def list_offsets(self: AdminClient, partitions: Mapping[Any, Any], **options: Any) -> Any:
+    def list_offsets(self: AdminClient, partitions: dict[Any, Any], **options: Any) -> Any:
         heard = known.setdefault(self, set())
         for topic in {one.topic for one in partitions} - heard:
             with suppress(KafkaException):  # which the client then says itself
