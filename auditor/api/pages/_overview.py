@@ -265,7 +265,7 @@ def _differing(standing: Standing) -> str:
     count, run = differing(standing), standing.run
     if count is None or run is None:
         return ""
-    return f"{count:,}" if run.lower == run.upper or not formatting.has_score(run) else f"{count:,} or more"
+    return f"{count:,}" if run.lower is not None and run.lower == run.upper else f"{count:,} or more"
 
 
 def _why(standing: Standing) -> str:
