@@ -15,6 +15,7 @@ import gc
 import json
 import os
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,10 @@ import pytest
 from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import settings
 
+from auditor import cli
 from auditor.sql import user_sql
 from tests import few, kept_open, new_stores, quick_yaml
-from tests.durations import SetDurations
+from tests.durations import POLLS, SetDurations
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import kafka, mysql, spark
 from tests.servers.desk import Address
@@ -241,13 +243,22 @@ def _is_build_server() -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def what_is_alike_is_made_once() -> Iterator[None]:
-    """Let new stores share what the first one got and compiled, connections to MySQL and MariaDB one TLS context; read YAML by libyaml."""
+    """Let new stores share what the first one got and compiled, connections to MySQL and MariaDB one TLS context, commands one parser."""
     with pytest.MonkeyPatch.context() as patch:
         new_stores.copy_new_stores(patch)
         new_stores.compile_once(patch)
         mysql.share_tls_context(patch)
         quick_yaml.compose_quickly(patch)
         kafka.know_leaders(patch)
+        patch.setattr(cli, "parser", cache(cli.parser))  # as many commands are run in this process as tests, and it takes longer than some
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def looks_are_frequent() -> Iterator[None]:
+    """Let what waits in this process look again soon."""
+    with SetDurations() as until_end:
+        until_end(**POLLS)
         yield
 
 

@@ -74,6 +74,7 @@ def test_ad_hoc_run_is_executed_and_reported_like_any_other(own: Service) -> Non
     assert noted.detail["definition"]["source"] == ORDERS["source"]
 
 
+@pytest.mark.slow
 def test_ad_hoc_audit_is_not_listed(own: Service) -> None:
     client = own.client("define")
     before = client.get("/api/v1/audits").json()
@@ -202,6 +203,7 @@ def ad_hoc_audits(own: Service) -> set[str]:
     return {one for one in defined if one.startswith(runs.AD_HOC_PREFIX)}
 
 
+@pytest.mark.slow
 def test_page_of_an_ad_hoc_run_does_not_link_to_an_audit(own: Service) -> None:
     place = request_run(own)
     list(run_pending(own.settings, own.store))

@@ -78,6 +78,7 @@ def _play(stage: Stage, seeds: range, numbers: range) -> Tally:
     return tally
 
 
+@pytest.mark.quick_for("mysql-postgres")
 @pytest.mark.parametrize(("pair", "seeds"), SOME)
 def test_some_random_audits_say_what_the_oracle_says(engines: Engines, pair: tuple[str, str], seeds: range, tmp_path: Path) -> None:
     tally = _play(_stage(engines, "-".join(pair), tmp_path), seeds, range(2))

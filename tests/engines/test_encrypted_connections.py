@@ -171,6 +171,7 @@ def test_server_is_verified_and_the_report_says_so(encrypted: Encrypted) -> None
     assert servers["source"].endswith(", reached by TLS 1.3, verified") and servers["target"].endswith(", reached in clear")
 
 
+@pytest.mark.quick_for("wrong authority", "wrong host")
 @pytest.mark.parametrize("certificate", ["wrong host", "expired", "wrong authority"])
 def test_server_with_another_certificate_is_refused_before_the_password_is_sent(encrypted: Encrypted, certificate: str) -> None:
     encrypted.show(certificate)

@@ -303,7 +303,7 @@ def make_slow_view(engine: LiveEngine) -> None:
     execute(engine, f"CREATE VIEW faults_slow AS {view}")
 
 
-@pytest.mark.quick_for("postgres", "duckdb", "mariadb")
+@pytest.mark.quick_for("postgres", "duckdb")
 @pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_statement_timeout_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty) -> None:

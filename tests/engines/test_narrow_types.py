@@ -118,7 +118,7 @@ def widths_and_sizes() -> list[Any]:
     ]
 
 
-@pytest.mark.quick_for("mysql", "postgres", "duckdb")
+@pytest.mark.quick_for("mysql", "postgres")
 @pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("engine", "t", "bits"), widths_and_sizes(), indirect=["engine"])
 @pytest.mark.few

@@ -76,6 +76,7 @@ def assert_complete(report: Report, rows: int) -> Report:
     return report
 
 
+@pytest.mark.slow_on("redshift")
 @pytest.mark.slow_on("spark")
 @routes(*ROUTES)
 @pytest.mark.parametrize("rows", SIZES)

@@ -78,6 +78,7 @@ def rounding_down(engine: LiveEngine) -> Iterator[None]:
         tables.execute(engine, "DROP FUNCTION public.round(numeric, int)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 @pytest.mark.alone
 def test_a_function_that_rounds_otherwise_is_named(engine: LiveEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

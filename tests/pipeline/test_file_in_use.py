@@ -117,6 +117,7 @@ def test_a_file_that_stays_open_elsewhere_is_reported_with_who_has_it(
     assert len(caplog.records) == 1 and reason in caplog.text, "not a line for each attempt"
 
 
+@pytest.mark.slow
 def test_a_hold_waits_for_a_reader_to_close_the_file(road: Road) -> None:
     stage_orders(road, 10, first=True)
     loader, hold = road.loader(), hold_of(road)

@@ -127,6 +127,7 @@ def test_a_hold_does_not_pass_a_column_that_got_another_name(road: Road) -> None
     assert road.rows() == [(10, "x"), (30, "y")], "the values of older rows are kept under the new name"
 
 
+@pytest.mark.slow
 @quick_on_target("postgres")
 def test_a_hold_whose_audit_died_ends_by_itself(road: Road) -> None:
     stage_orders(road, 10, first=True)

@@ -91,7 +91,7 @@ def deviating(road: SummingRoad) -> list[list[tuple[int, Deviation]]]:
     ]
 
 
-@pytest.mark.quick_for("mariadb-postgres", "mysql-mariadb", "mysql-duckdb")
+@pytest.mark.quick_for("mariadb-postgres", "mysql-mariadb")
 def test_merges_that_do_otherwise_say_how(road: SummingRoad, monkeypatch: pytest.MonkeyPatch) -> None:
     road.begin(ledger=True)
     write(road, 0)

@@ -74,6 +74,7 @@ def test_a_column_that_the_pipeline_masks_is_left_out_of_the_audit(engines: Engi
         assert named(live_audit(road)) == [("changed", "7")]
 
 
+@pytest.mark.slow
 def test_a_deviation_within_the_tolerance_is_no_difference(engines: Engines, tmp_path: Path) -> None:
     with carried(engines, tmp_path, ", columns: {override: {price: {tolerance: {absolute: 0.05}}}}") as road:
         assert road.audit().verdict is Verdict.MATCH

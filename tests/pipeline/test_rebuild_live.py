@@ -196,6 +196,7 @@ def send_all(road: LiveRoad, table: str) -> None:
     assert refreshes.get_refresh(road.store, asked.refresh).state == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "positions"), [(1, 10), *(pytest.param(seed, 100, marks=pytest.mark.slow) for seed in (2, 3))], ids=["1", "2", "3"]
 )

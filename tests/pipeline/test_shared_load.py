@@ -115,6 +115,7 @@ def test_keys_of_each_exact_kind_find_their_rows(road: Road, server: StandIn) ->
     assert [row[-1] for row in road.rows("keyed")] == [7]
 
 
+@pytest.mark.slow
 def test_value_that_does_not_fit_stops_its_table_alone(road: Road, server: StandIn, caplog: pytest.LogCaptureFixture) -> None:
     many = [small(f"many_{number}") for number in range(5)]
     loader = road.loader()

@@ -16,7 +16,7 @@ PATCHED = [param for param in pair_params() if "spark" not in str(param.id)]
 """Pairs of engines that can be patched."""
 
 
-@pytest.mark.quick_for("mariadb-postgres", "duckdb-mysql", "redshift-mariadb")
+@pytest.mark.quick_for("mariadb-postgres", "redshift-mariadb")
 @pytest.mark.parametrize("pair", PATCHED, indirect=True)
 def test_a_patch_mends_every_kind_of_damage_and_its_undo_brings_it_back(pair: LivePair, tmp_path: Path) -> None:
     mend_and_undo(damaged.make(pair, tmp_path, rows=60, differences=30), 30)

@@ -70,6 +70,7 @@ def test_a_range_is_replaced_and_other_rows_stay(both: Small) -> None:
     assert rows(both) == sorted([*WANTED[10:30], *(row for row in before if not 11 <= row[0] <= 30)])
 
 
+@pytest.mark.slow
 def test_a_copy_that_differs_is_not_committed_and_what_was_read_is_not_read_again(both: Small) -> None:
     before = rows(both)
 

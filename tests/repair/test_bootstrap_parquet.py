@@ -43,6 +43,7 @@ def rows(both: Small) -> list[tuple[Any, ...]]:
     return duckdb.execute(f"SELECT id, v FROM read_parquet({paths}) ORDER BY id").fetchall()
 
 
+@pytest.mark.slow
 def test_a_range_and_then_the_table_are_replaced(both: Small) -> None:
     before = rows(both)
     use_cases.run_bootstrap(both.settings, both.store, "small", {"from": 11, "to": 30})

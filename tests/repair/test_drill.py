@@ -77,7 +77,7 @@ def target(tmp_path: Path) -> LiveEngine:
     return LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/target.duckdb")
 
 
-@pytest.mark.quick_for("postgres", "mysql")
+@pytest.mark.quick_for("mysql")
 @pytest.mark.parametrize("engine", engine_params("postgres", "mariadb", "mysql", "redshift"), indirect=True)
 def test_a_drill_finds_reports_and_mends_its_damage_on_each_engine(engine: LiveEngine, sent: Sent, tmp_path: Path) -> None:
     audited = beside(tmp_path, engine, LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/target.duckdb"))

@@ -105,6 +105,7 @@ def test_a_run_by_another_method_names_the_rows(tmp_path: Path) -> None:
     assert latest and latest.run == counted.run
 
 
+@pytest.mark.slow
 def test_files_are_not_copied_anew(tmp_path: Path) -> None:
     """Files are written by their owner's own means, so that no command of this package mends them."""
     both = make(tmp_path)

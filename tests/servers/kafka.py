@@ -143,18 +143,19 @@ def start_registry(directory: Path) -> Server:
 
 
 def know_leaders(patch: pytest.MonkeyPatch) -> None:
-    """Let a client hear who leads a topic before it asks for offsets of it first.
+    """Let a client hear who leads a topic before it asks for offsets of it first, and a producer whom it talks to before it begins.
 
-    librdkafka asks for the leaders itself, but where the answer comes before it listens for one, it waits three seconds, and asks again.
+    librdkafka asks by itself, but where the answer comes before it listens for one, it waits three seconds, or half of one, and asks again.
     """
     try:
+        import confluent_kafka
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
     except ModuleNotFoundError:
         return
     ask, known = AdminClient.list_offsets, WeakKeyDictionary[AdminClient, set[str]]()
 
-    def list_offsets(self: AdminClient, partitions: dict[Any, Any], **options: Any) -> Any:
+    def list_offsets(self: AdminClient, partitions: Any, **options: Any) -> Any:
         heard = known.setdefault(self, set())
         for topic in {one.topic for one in partitions} - heard:
             with suppress(KafkaException):  # which the client then says itself
@@ -162,7 +163,16 @@ def know_leaders(patch: pytest.MonkeyPatch) -> None:
                 heard.add(topic)
         return ask(self, partitions, **options)
 
+    class Acquainted(confluent_kafka.Producer):
+        """A producer that has a connection when it begins."""
+
+        def init_transactions(self, *arguments: Any) -> None:
+            with suppress(KafkaException):
+                self.list_topics("__transaction_state", timeout=1)
+            super().init_transactions(*arguments)
+
     patch.setattr(AdminClient, "list_offsets", list_offsets)
+    patch.setattr(confluent_kafka, "Producer", Acquainted)
 
 
 def _version() -> str:

@@ -27,11 +27,10 @@ ON_BOTH = ("test_queue", "test_slots", "test_leases", "test_processes", "test_mi
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let a quick run take each other test on SQLite and one of the servers, in turn: their statements are SQLAlchemy's."""
     for item in items:
-        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
-            continue
-        kind = item.callspec.params.get("make_url")
-        if kind in SERVERS and item.path.stem not in ON_BOTH and kind != SERVERS[crc32(item.originalname.encode()) % len(SERVERS)]:
-            item.add_marker(pytest.mark.slow)
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.path.stem not in ON_BOTH:
+            turn, kind = crc32(item.originalname.encode()) % len(SERVERS), item.callspec.params.get("make_url")
+            if kind in SERVERS and kind != SERVERS[turn]:
+                item.add_marker(pytest.mark.slow)
 
 
 SERVERS = ("mysql", "postgres")

@@ -47,6 +47,7 @@ def test_slots_are_given_in_order_of_arrival(store: Store) -> None:
     assert [take(store, name, 1, one) for one in ("new", "third")] == ["", "third"]
 
 
+@pytest.mark.quick_for("sqlite")
 def test_slot_that_is_not_renewed_expires(store: Store) -> None:
     name = new_audit_name()
     silent, alive = take(store, name, 2, seconds=0.5), take(store, name, 2, seconds=0.5)

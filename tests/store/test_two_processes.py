@@ -104,6 +104,7 @@ def test_run_of_a_killed_process_is_resumed_once(configured: tuple[Path, Setting
     assert report.comparison.rows == {"source": 20000, "target": 19999}
 
 
+@pytest.mark.slow
 @on_all_stores
 def test_stopped_process_leaves_a_resumable_run_within_grace(configured: tuple[Path, Settings, Store], serve: Serve) -> None:
     _, settings, store = configured

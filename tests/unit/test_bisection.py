@@ -243,6 +243,7 @@ def test_the_log_says_what_is_left_and_where_it_contradicts_itself() -> None:
     assert left((1, 0, 1, 101), (2, 0, 1, 201))[1] == set(), "other partitions"
 
 
+@pytest.mark.slow
 def test_merges_whose_keys_changed_once_are_told_as_all_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, single, usual = np.random.default_rng(7), 0, module._are_single
     for _ in range(3000):

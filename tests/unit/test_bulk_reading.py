@@ -187,6 +187,7 @@ def alone_and_together(
         return shown(read(form, schema, sent, cut)), together
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("is_given", [True, False], ids=["columns", "schemas"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.values}-{form.format}-{form.schemas}")
 @settings(max_examples=settings().max_examples // 2)

@@ -17,7 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from auditor import cli, service
-from auditor.cli import main
+from auditor.cli import _parser, main
 from auditor.errors import UNEXPECTED, AlreadyRunning
 from dialects import extras
 
@@ -264,8 +264,7 @@ def test_unexpected_error_of_any_command_is_no_verdict(
     def fail(*_: object, **__: object) -> None:
         raise KeyError("4711 is the key of a row")
 
-    parser = cli.parser
-    monkeypatch.setattr(cli, "parser", lambda: _with_command(parser(), command, fail))
+    monkeypatch.setattr(cli, "parser", lambda: _with_command(_parser.parser(), command, fail))  # one of its own, which is changed
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert main([command]) == UNEXPECTED == 4
     (line,) = capsys.readouterr().err.splitlines()

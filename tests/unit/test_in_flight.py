@@ -94,6 +94,7 @@ def test_estimated_differences_may_be_in_flight(tmp_path: Path) -> None:
     assert "20,000 rows of the source are in flight" in found.reasons[-2] and "raise limits.max_rows_listed" in found.reasons[-1]
 
 
+@pytest.mark.slow
 def test_estimated_differences_beyond_rows_in_flight_are_a_mismatch(tmp_path: Path) -> None:
     assert run_audit(tmp_path, FEW_ROWS_LISTED, [], [WRONG + "id % 3 = 0"], rows=MANY).verdict is Verdict.MISMATCH
     assert run_audit(tmp_path, FEW_ROWS_LISTED, [MOVED + "id = 5"], [WRONG + "id % 3 = 0"], rows=MANY).verdict is Verdict.MISMATCH

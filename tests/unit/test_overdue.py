@@ -235,6 +235,7 @@ def test_stretch_that_no_run_compares_is_told_beyond_the_rows_that_are_followed(
     assert seen.verdict is Verdict.MISMATCH and seen.overdue_rows < rows, "what is compared is no longer overdue"
 
 
+@pytest.mark.slow
 def test_long_range_that_never_stands_still_is_told(both: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing rows that change at each look, too many to be rechecked one by one."""
     monkeypatch.setattr(recheck, "MAX_LISTED_ROWS", 50)

@@ -87,6 +87,7 @@ def fill_written(folder: Path, changed: str, written: str) -> None:
             connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT i AS id, {value} AS v, {moved} AS moved FROM range(20_000) r(i)")
 
 
+@pytest.mark.slow
 def test_writes_since_the_last_match_decide_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store says since when, how much differs and where the last run found it; the settle column, where rows were written."""
     monkeypatch.setattr(writes, "LEAST_GAIN", 0.0)  # a pre-scan without digests gains little

@@ -101,6 +101,7 @@ def test_runs_with_other_settings_are_told_to_nobody(told: Told) -> None:
     assert told.run() is Verdict.MATCH and told.titles[1:] == ["t: MATCH again"]
 
 
+@pytest.mark.slow
 def test_counts_do_not_tell_that_a_changed_value_matches_again(told: Told) -> None:
     told.execute("target", "UPDATE t SET v = 'w7' WHERE id = 7")
     ladder: dict[str, Any] = {"ladder": {"levels": ["counts", "exact"], "every": 3}}

@@ -86,6 +86,7 @@ def with_audit(rolling: Settings, /, **audit: Any) -> Settings:
     return validate_settings({**rolling.model_dump(by_alias=True, exclude_unset=True), "audits": {"t": {**original, **audit}}})
 
 
+@pytest.mark.slow
 def test_partitions_cleared_by_their_run_are_equal(rolling: Settings, store: Store, tmp_path: Path) -> None:
     """A row in flight and a row within its tolerance differ in the scan, yet their runs match."""
     for side in ("source", "target"):

@@ -235,6 +235,7 @@ class TestCommandLine:
         monkeypatch.chdir(table.folder)
         return table
 
+    @pytest.mark.slow
     def test_run_and_show_name_the_slice(self, command: Table, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["run", "t", "--keys", "1501..", "--quiet"]) == 0
         assert "rows with keys from 1,501 on" in capsys.readouterr().out
