@@ -1,8 +1,8 @@
 """Metrics for Prometheus: the status of audits, pipelines and segment audits, from the store, and counters of this process.
 
 Gauges are read from the store at each scrape, so every process reports the same: aggregate over instances with ``max``,
-not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process. docs/pipeline-monitoring.md
-and docs/segments.md list those of pipelines and segment audits.
+not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process.
+Those of pipelines and segment audits are in docs/pipeline-monitoring.md and docs/segments.md.
 """
 
 from __future__ import annotations
