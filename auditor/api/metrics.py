@@ -2,7 +2,7 @@
 
 Gauges are read from the store at each scrape, so every process reports the same: aggregate over instances with ``max``,
 not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process.
-docs/pipeline-monitoring.md and docs/segments.md list those of pipelines and segment audits.
+Those of pipelines and segment audits are in docs/pipeline-monitoring.md and docs/segments.md.
 """
 
 from __future__ import annotations
@@ -245,9 +245,6 @@ def _standings(overviews: Sequence[Overview]) -> Iterator[Metric]:
         if overview.threshold.score < 1 or overview.threshold == Threshold()
     ]
     yield _gauge("auditor_threshold", "The score below which a run is a mismatch; absent if only rows are compared.", ["audit"], scores)
-    incident_states = {overview.name: overview.incident.state if overview.incident else "" for overview in overviews}
-    help_ = "1 for the state of the audit's open incident, 0 for the others; all 0 without one."
-    yield one_of("auditor_incident", help_, "state", ["open", "acknowledged", "muted"], dict(incident_states))
     yield _gauge(
         "auditor_paused",
         "1 if the schedule skips the audit, else 0.",

@@ -141,7 +141,7 @@ class WriteSettings(Strict):
     """Age of a run beyond which no patch is made of it."""
 
     rename_above: int = Field(5_000_000, ge=0)
-    """Rows above which a copy of a whole table of PostgreSQL takes the table's name; see docs/bootstrap.md for all others."""
+    """Rows above which a copy of a whole table of PostgreSQL takes the table's name; otherwise see docs/bootstrap.md."""
     spark: SparkCopy = SparkCopy()
     """How Spark copies tables again into this database."""
 

@@ -93,7 +93,7 @@ def test_a_pipeline_goes_on_from_a_replica(servers: tuple[LiveLog, LiveLog], tmp
         assert len(told.gaps) == 1 and "itself, before" in told.gaps[0] and told.gaps[0].endswith("with rows of audit.elsewhere")
         kill(source)
         [shown] = [block for block in documents.blocks(documents.ROOT / "docs" / "pipeline-stops.md", "console") if "failover" in block]
-        dry, real = [shlex.split(command) for command, _ in documents.sessions(shown)]
+        dry, real = [shlex.split(command, comments=True) for command, _ in documents.sessions(shown)]
         assert main([*dry[1:], "--config", str(path)]) == 0 and "connection: old" in path.read_text()
         assert capsys.readouterr().out.endswith("nothing was changed; add --apply to fail over\n")
         assert main([*real[1:], "--config", str(path)]) == 0
