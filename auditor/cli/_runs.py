@@ -21,7 +21,7 @@ from auditor.cli._output import (
     write_private,
 )
 from auditor.durations import durations
-from auditor.errors import NoReport
+from auditor.errors import NoReport, UnknownRun
 from auditor.store import patches as stored_patches
 from auditor.store import pruning, run_lifecycle
 from auditor.store import runs as store_runs
@@ -194,7 +194,13 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
     run_lifecycle.recover_runs(store)
     latest = store_runs.list_runs(store, audit=run, limit=1)
     if not latest:
-        return store_runs.get_run(store, run), None
+        try:
+            return store_runs.get_run(store, run), None
+        except UnknownRun as error:
+            from auditor.config import suggest
+
+            known = [*configured.audits, *configured.segments]
+            raise UnknownRun(f"audit {run} has not run yet" if run in known else f"{error}{suggest(run, known)}") from None
     standing = audits.get_standing(configured, store, run)
     return standing.run or latest[0], standing
 

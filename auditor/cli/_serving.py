@@ -170,5 +170,5 @@ def crontab(options: argparse.Namespace) -> int:
     from auditor.service import scheduler
 
     path = config.find_file(options.config)
-    print(scheduler.crontab(config.load(path), path), end="")
+    print(scheduler.crontab(config.load(path), path, config.find_variables(path)), end="")
     return 0

@@ -51,7 +51,7 @@ from auditor.config._connection import (
     WriteSettings,
     find_unverified,
 )
-from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
+from auditor.config._file import add_audits, find_file, find_variables, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import History, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
@@ -173,6 +173,7 @@ __all__ = [
     "find_secrets",
     "find_unverified",
     "find_unverified_brokers",
+    "find_variables",
     "history_table",
     "is_pattern",
     "load",

@@ -55,6 +55,9 @@ from auditor.errors import ConfigError
 from auditor.escaping import yaml_scalar, yaml_text
 
 DEFAULT_FILE = "auditor.yaml"
+
+VARIABLE = r"\$\{([^}]+)\}"
+"""A variable in a value."""
 STORE_FILE = "auditor.db"
 
 Model = TypeVar("Model", bound=Strict)
@@ -140,6 +143,27 @@ def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | 
         raise ConfigError("\n".join(messages)) from None
 
 
+def find_variables(path: Path) -> list[str]:
+    """Return the environment variables that a configuration file reads, in their order there. Raises ConfigError."""
+
+    def texts(node: yaml.Node) -> Iterator[str]:
+        if isinstance(node, yaml.MappingNode):
+            for _, value in node.value:
+                yield from texts(value)
+        elif isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                yield from texts(item)
+        elif node.tag == "tag:yaml.org,2002:str":
+            yield str(node.value)
+
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    names = re.findall(VARIABLE, "\n".join(texts(root))) if root else []
+    return list(dict.fromkeys(name for name in names if not name.startswith("file:")))
+
+
 class _Reader:
     """Converts YAML nodes to plain values, substitutes variables, and records each value's line."""
 
@@ -177,7 +201,7 @@ class _Reader:
             value = self._variable(match.group(1), where)
             return quote(value, safe="") if where[-1:] == ("url",) and not whole else value
 
-        return re.sub(r"\$\{([^}]+)\}", variable, text)
+        return re.sub(VARIABLE, variable, text)
 
     def _variable(self, name: str, where: tuple[str | int, ...]) -> str:
         if name.startswith("file:"):

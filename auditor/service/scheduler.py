@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,8 +131,11 @@ def list_schedules(
     return sorted(listed, key=lambda entry: (entry.paused, next(iter(entry.next), ends), entry.audit))
 
 
-def crontab(settings: Settings, config: Path) -> str:
-    """Return a crontab that runs due audits without a server, with an equivalent Kubernetes CronJob in its comments."""
+def crontab(settings: Settings, config: Path, variables: Sequence[str] = ()) -> str:
+    """Return a crontab that runs due audits without a server, with an equivalent Kubernetes CronJob in its comments.
+
+    ``variables`` are those of the environment that the configuration reads, which neither of them knows by itself.
+    """
     schedules = _schedules(settings)
     any_copied = any(schedule.bootstrap for schedule in schedules.values())
     path = config.resolve()
@@ -142,16 +145,30 @@ def crontab(settings: Settings, config: Path) -> str:
     lines = [
         "# Runs the audits that are due by the schedules in the configuration. Several machines may do this; no tick is run twice.",
         *(escaping.hash_comment(f"  {name}: {schedule.cron} ({schedule.timezone})").rstrip("\n") for name, schedule in schedules.items()),
+        *_variables(variables),
         f"* * * * * {command}".replace("%", r"\%"),
         *([f"* * * * * {command.replace(' run --due', ' bootstrap --due --apply')}".replace("%", r"\%")] if any_copied else []),
         "#",
         "# The same for Kubernetes (the store must be a database server, or a file on a volume):",
-        *(escaping.hash_comment(f"  {line}").rstrip("\n") for line in _cron_job(path).split("\n") if line),
+        *(escaping.hash_comment(f"  {line}").rstrip("\n") for line in _cron_job(path, variables).split("\n") if line),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _cron_job(config: Path) -> str:
+def _variables(names: Sequence[str]) -> list[str]:
+    """Return the lines of a crontab on the variables that somebody has to set."""
+    if not names:
+        return []
+    head = "# The configuration reads these variables, which cron does not know. Set each here, in a crontab that only its owner can read:"
+    return [head, *(escaping.hash_comment(f"{name}=").rstrip("\n") for name in names)]
+
+
+def _cron_job(config: Path, variables: Sequence[str]) -> str:
+    secrets = [
+        f"                - {{name: {name}, valueFrom: {{secretKeyRef: {{name: auditor, key: {name}}}}}}}"
+        for name in map(escaping.yaml_scalar, variables)
+    ]
+    environment = "\n".join(["              env:  # from a Secret", *secrets, ""]) if secrets else ""
     return f"""\
 apiVersion: batch/v1
 kind: CronJob
@@ -168,7 +185,7 @@ spec:
             - name: auditor
               image: auditor
               args: [run, --due, --quiet, --config, {escaping.yaml_scalar(f"/etc/auditor/{config.name}")}]
-              volumeMounts: [{{name: config, mountPath: /etc/auditor, readOnly: true}}]
+{environment}              volumeMounts: [{{name: config, mountPath: /etc/auditor, readOnly: true}}]
           volumes: [{{name: config, configMap: {{name: auditor}}}}]
 """
 

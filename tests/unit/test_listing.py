@@ -135,6 +135,10 @@ def test_differences_of_a_run(workdir: Path, capsys: pytest.CaptureFixture[str])
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert main(["differences", "absent"]) == 2
     assert "there is no run 'absent'" in capsys.readouterr().err
+    assert main(["show", "shop.order"]) == 2
+    assert "there is no run 'shop.order'; list the runs with: auditor runs; did you mean 'shop.orders'" in capsys.readouterr().err
+    assert main(["show", "other"]) == 2
+    assert "audit other has not run yet" in capsys.readouterr().err
 
 
 def test_parquet_is_not_written_to_a_terminal(workdir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

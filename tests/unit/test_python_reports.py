@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 import auditor
 from auditor import errors, testing
 from auditor.api_models.report import RunReport
-from auditor.model import Difference, Differences, RangeDifference
-from auditor.report.difference_rows import as_difference, key_kinds, to_arrow
+from auditor.model import ColumnDifference, Difference, Differences, RangeDifference
+from auditor.report.difference_rows import as_difference, key_kinds, to_arrow, to_flat_arrow
 
 SCHEMA = Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8")))
 
@@ -111,6 +111,27 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(sides: Any) -> None:
     page = audit(sides, name='a"><script>')._repr_html_()
     assert page.startswith("<iframe srcdoc=")
     assert "<script>" not in page
+
+
+def test_a_data_frame_is_flat(sides: Any) -> None:
+    pytest.importorskip("pandas", reason="to_pandas() needs pandas")
+    frame = audit(sides).to_pandas()
+    assert list(frame.columns) == [
+        "kind", "state", "id", "range", "range_first", "range_last", "rows_in_source", "rows_in_target", "shards", "column", "source",
+        "target", "reason",
+    ]  # fmt: skip
+    assert list(frame["kind"]) == ["missing", "missing", "changed"]
+    changed = frame.iloc[2]
+    assert (changed["id"], changed["column"], changed["source"], changed["target"]) == (7, "v", "v7", None)
+    assert list(frame["column"])[:2] == [None, None]
+
+
+def test_a_flat_table_has_a_row_for_each_column_that_differs() -> None:
+    columns = (ColumnDifference("a", "1", "2"), ColumnDifference("b", None, "x"))
+    row = Difference(kind="changed", key={"source": "5"}, rows={"source": 1, "target": 1}, columns=columns)
+    table = to_flat_arrow([as_difference(1, row)], {"source": "integer"})
+    assert table.column("key_source").to_pylist() == [5, 5]
+    assert [table.column(name).to_pylist() for name in ("column", "source", "target")] == [["a", "b"], ["1", None], ["2", "x"]]
 
 
 def test_to_pandas_says_what_is_missing(sides: Any, monkeypatch: pytest.MonkeyPatch) -> None:

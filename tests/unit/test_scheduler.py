@@ -11,9 +11,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+import yaml
 from cronsim import CronSim
 
 from auditor import config
+from auditor.cli import main
 from auditor.config import Schedule, Settings
 from auditor.errors import QueueFull
 from auditor.service import audits, cron, scheduler
@@ -244,6 +246,29 @@ def test_printed_crontab_line_is_quoted_correctly(tmp_path: Path) -> None:
     assert line.startswith("* * * * * ") and "50\\%" in line
     assert shlex.split(line.removeprefix("* * * * * ").replace("\\%", "%"))[-1].endswith("50%'s/auditor.yaml")
     assert "a: 30 6 * * * (UTC)" in text and "kind: CronJob" in text
+
+
+def test_a_crontab_names_the_variables_that_the_configuration_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "auditor.yaml"
+    path.write_text(
+        "# ${COMMENTED} is read by nobody\n"
+        'connections:\n  c: {url: "mysql://reader:${SHOP_PASSWORD}@db/shop"}\n  d: {url: "duckdb:///${file:/dev/null}"}\n'
+        'notify: {channels: {ops: {url: "${OPS_URL}"}, more: {url: "json://${OPS_HOST}/${SHOP_PASSWORD}"}}}\n'
+        "audits:\n  a: {source: {connection: c, table: t}, target: {connection: d, table: t}, schedule: '30 6 * * *'}\n"
+        f"store: {{url: 'sqlite:///{tmp_path}/s.db'}}\n"
+    )
+    for name, value in (("SHOP_PASSWORD", "s3cr3t-4711"), ("OPS_URL", "json://ops"), ("OPS_HOST", "ops")):
+        monkeypatch.setenv(name, value)
+    assert main(["crontab", "--config", str(path)]) == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert [line for line in lines if line.endswith("=")] == ["# SHOP_PASSWORD=", "# OPS_URL=", "# OPS_HOST="] and "s3cr3t" not in printed
+    job = yaml.safe_load("\n".join(line.removeprefix("#   ") for line in lines[lines.index("#   apiVersion: batch/v1") :]))
+    [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in container["env"]] == ["SHOP_PASSWORD", "OPS_URL", "OPS_HOST"]
+    assert container["env"][0]["valueFrom"] == {"secretKeyRef": {"name": "auditor", "key": "SHOP_PASSWORD"}}
 
 
 def test_changed_schedule_is_not_due_for_ticks_before_the_last_claim(store: Store) -> None:
