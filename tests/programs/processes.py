@@ -172,7 +172,12 @@ def listing_runs(folder: Path) -> Iterator[None]:
 
 
 def write_config(folder: Path, source: str, target: str, store: str = "auditor.db", **audit: Any) -> None:
-    """Write ``auditor.yaml`` with two connections per side. ``limits`` apply to the source, ``table`` to both sides."""
+    """Write ``auditor.yaml`` with two connections per side, and make its store, which takes a process of its own a second.
+
+    ``limits`` apply to the source, ``table`` to both sides.
+    """
+    from auditor.store import open_store
+
     here = {"url": source, "connections": 2, "limits": audit.pop("limits", {})}
     table = audit.pop("table", "live")
     ends = {side: {"connection": name, "table": table} for side, name in (("source", "here"), ("target", "there"))}
@@ -182,6 +187,7 @@ def write_config(folder: Path, source: str, target: str, store: str = "auditor.d
         "audits": {"live": {**ends, "key": ["id"], **audit}},
     }
     (folder / CONFIG).write_text(json.dumps(value))
+    open_store(f"sqlite:///{folder}/{store}").close()
 
 
 def comparable_result(report: Mapping[str, Any]) -> dict[str, Any]:

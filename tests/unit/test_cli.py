@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 from auditor import cli, service
 from auditor.cli import _parser, main
 from auditor.errors import UNEXPECTED, AlreadyRunning
+from auditor.store import open_store
 from dialects import extras
 
 ROOT = Path(__file__).parents[2]
@@ -246,6 +247,7 @@ def test_interrupt_cancels_all_requested_audits(workdir: Path, capsys: pytest.Ca
 @pytest.mark.parametrize("command", ["sql match", "crontab", "run match", "run mismatch --format json"])
 def test_closed_stdout_is_neither_a_verdict_nor_a_traceback(workdir: Path, command: str) -> None:
     """Whether the pipe is full, or is written to only when the command has ended."""
+    open_store(f"sqlite:///{workdir}/auditor.db").close()  # which takes a process of its own a second
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
@@ -309,6 +311,7 @@ def test_closed_stderr_never_ends_as_a_mismatch(workdir: Path, command: str, cod
 
 
 def test_full_disk_behind_stdout_is_no_verdict(workdir: Path) -> None:
+    open_store(f"sqlite:///{workdir}/auditor.db").close()
     with Path("/dev/full").open("w") as full:
         line = [sys.executable, "-m", "auditor", "run", "match", "--quiet"]
         done = subprocess.run(line, cwd=workdir, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

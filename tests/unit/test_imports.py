@@ -18,6 +18,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from auditor.store import open_store
+
 ROOT = Path(__file__).parents[2]
 
 LIBRARIES = (
@@ -115,7 +117,7 @@ def test_what_a_command_loads(command: str, tmp_path: Path) -> None:
     (tmp_path / "auditor.yaml").write_text(CONFIG.format(tmp_path))
     program = "from auditor.cli import main\nsys.exit(main({!r}))"
     if command in ("run t --quiet", "ls"):
-        _loaded(program.format(["ls"]), tmp_path)
+        open_store(f"sqlite:///{tmp_path}/auditor.db").close()
     assert _loaded(program.format(command.split()), tmp_path) == [RUNS[command]]
 
 
