@@ -87,7 +87,7 @@ class StoredRun:
     @property
     def is_one_off(self) -> bool:
         """Whether the run has other settings than its audit, so that it says nothing of the audit's standing."""
-        return bool(self.other_settings)
+        return bool(self.overrides) and bool(self.other_settings)
 
     @property
     def is_ad_hoc(self) -> bool:
