@@ -155,7 +155,7 @@ async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LI
 
 
 def _list_response(app: AppState, after: str, limit: int) -> Response:
-    items = [audit for audit in audit_service.list_audits(app.configured, app.store) if audit.name > after]
+    items = audit_service.list_audits(app.configured, app.store, after, limit + 1)
     return json_response(Paginated[Audit], paginate("audits", items, limit, lambda audit: audit.name))
 
 

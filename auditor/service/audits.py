@@ -208,12 +208,10 @@ def group_of(settings: Settings, name: str) -> str:
     return group if group in settings.groups else ""
 
 
-def list_audits(settings: Settings, store: Store) -> list[api_models.Audit]:
-    """Return all audits as every door shows them, in the order of their names. Raises StoreError."""
-    return [
-        _as_audit(audit_overview)
-        for audit_overview in sorted(overview(settings, store, trends=False), key=lambda audit_overview: audit_overview.name)
-    ]
+def list_audits(settings: Settings, store: Store, after: str = "", limit: int | None = None) -> list[api_models.Audit]:
+    """Return all audits, or up to ``limit`` after this name, as every door shows them, in the order of their names. Raises StoreError."""
+    listed = [audit_overview for audit_overview in overview(settings, store, trends=False) if audit_overview.name > after]
+    return [_as_audit(audit_overview) for audit_overview in sorted(listed, key=lambda audit_overview: audit_overview.name)[:limit]]
 
 
 def get_audit(settings: Settings, store: Store, name: str) -> api_models.AuditDetails:

@@ -96,7 +96,8 @@ def get_states(store: Store) -> dict[str, AuditState]:
 
 def is_paused(states: Mapping[str, AuditState], audit: str) -> bool:
     """Return whether an audit, or the audit of which it is a leg, is paused."""
-    return any(name in states and states[name].paused for name in (audit, audit.rpartition(".")[0]))
+    own, whole = states.get(audit), states.get(audit.rpartition(".")[0])
+    return (own is not None and own.paused) or (whole is not None and whole.paused)
 
 
 def _to_state(row: Row[Any]) -> AuditState:

@@ -87,7 +87,7 @@ class StoredRun:
     @property
     def is_one_off(self) -> bool:
         """Whether the run has other settings than its audit, so that it says nothing of the audit's standing."""
-        return bool(self.other_settings)
+        return bool(self.overrides) and bool(self.other_settings)
 
     @property
     def is_ad_hoc(self) -> bool:
@@ -484,7 +484,7 @@ _DETAIL = type_coerce(differences.c.detail, Text)
 
 def _has_text(text: str) -> ColumnElement[bool]:
     """Return the condition that a text is one of those in a difference's JSON, in either of the spellings of `schema.to_json`."""
-    spellings = {json.dumps(text, ensure_ascii=False), json.dumps(text)}
+    spellings = {to_json(text), json.dumps(text)}
     return or_(*(_DETAIL.contains(spelling, autoescape=True, escape="!") for spelling in spellings))
 
 

@@ -70,7 +70,7 @@ def test_run_page_follows_a_requested_run_to_its_verdict(browse: Browse) -> None
     assert page.evaluate("window.stayed") is True
     expect(page.locator("#run-status")).to_have_text("The run ended: mismatch.")
     expect(page.locator("#named")).to_contain_text("amount")
-    expect(page.get_by_text("to watch it")).to_be_visible()
+    expect(page.get_by_text("to watch it", exact=True)).to_be_visible()
 
 
 def test_run_with_another_method(browse: Browse) -> None:
