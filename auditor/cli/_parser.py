@@ -314,6 +314,8 @@ def _add_run_commands(command: AddCommand) -> None:
         "action", choices=("scrub",), help="scrub: remove what older versions stored, or runs from before a column was masked"
     )
 
+    _add_forget_command(command)
+
     prune = _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
     _add_format_option(prune, "text", "json")
 
@@ -347,6 +349,21 @@ def _add_partitions_command(command: AddCommand) -> None:
     which.add_argument("--all", action="store_true", help="also list the equal ones")
     which.add_argument("--state", choices=PARTITION_STATES, help="only those in this state")
     _add_format_option(partitions, "text", "csv", "json")
+
+
+def _add_forget_command(command: AddCommand) -> None:
+    more = (
+        "It looks into stored runs, repairs and rows that were left out, and names what it does not look into: journals of patches, dumps,"
+        " staged parts, segments, histories, topics, and what was sent. With --apply the store loses it."
+    )
+    forget = _with_config(
+        command("forget", _lazy("_runs", "forget"), "Say where the key of a row still is, or remove it from the store", more)
+    )
+    forget.add_argument("audit", metavar="AUDIT", help="audit of the row's table")
+    key = "key of the row, as reports print it; of several columns with commas between, or as a JSON list"
+    forget.add_argument("--key", required=True, metavar="KEY", help=key)
+    forget.add_argument("--apply", action="store_true", help="remove it where that is allowed, instead of only saying where it is")
+    _add_format_option(forget, "text", "json")
 
 
 def _add_wait_command(command: AddCommand) -> None:

@@ -22,6 +22,7 @@ from auditor.cli._output import (
 )
 from auditor.durations import durations
 from auditor.errors import NoReport, UnknownRun
+from auditor.escaping import visible
 from auditor.store import patches as stored_patches
 from auditor.store import pruning, run_lifecycle
 from auditor.store import runs as store_runs
@@ -153,6 +154,23 @@ def scrub(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         scrubbed = scrub_store(configured, store)
     print(f"masked values were removed from {scrubbed:,} {'run' if scrubbed == 1 else 'runs'}")
+    return 0
+
+
+def forget(options: argparse.Namespace) -> int:
+    """Print where a key still is; with --apply, remove it from the store."""
+    from auditor.service import forgetting
+
+    with settings_and_store(options) as (configured, store):
+        found = forgetting.forget(configured, store, options.audit, options.key, apply=options.apply, by=current_user())
+    if options.format == "json":
+        print_json(found)
+        return 0
+    for place in found.places:
+        count = f"{place.found:,} found" if place.searched or place.found else "not searched"
+        print(f"{visible(place.place)}: {count}{f', {place.removed:,} removed' if found.applied else ''}: {visible(place.what)}")
+    if not found.applied:
+        print("nothing was removed; write --apply to remove it from the store")
     return 0
 
 

@@ -71,14 +71,33 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
     masked = frozenset(column.name for column in plan.columns if column.masked)
     if not masked:
         return False
-    hidden = _hide(replace(report, plan=plan), masked, masked - before, digest)
-    keys = frozenset(column.name for column in plan.key_columns if column.masked)
-    details = {number: _hide_detail(detail, masked, keys, digest) for number, detail in scrubbing.list_details(store, run.run).items()}
-    report_now, keep_map = _REPORT.dump_json(hidden), not plan.hides_ranges
-    scrubbing.replace_run(store, run.run, report=report_now, reasons=hidden.reasons, details=details, keep_map=keep_map, seal=seal)
-    scrubbing.replace_repaired_keys(store, run.run, keys, MASK)
-    patches.drop_rows(store, run=run.run)
+    hide_run(store, run.run, replace(report, plan=plan), masked, masked - before, digest, seal)
     return True
+
+
+def hide_run(
+    store: Store,
+    run: str,
+    report: Report,
+    masked: frozenset[str],
+    new: frozenset[str],
+    digest: Digest,
+    seal: Seal | None,
+    why: str = REMOVED,
+) -> None:
+    """Remove the values of the ``masked`` columns, as the report's plan has them, from a run, its recorded repairs and its patches.
+
+    ``new`` are those that were not masked when it ran, for which its reasons are replaced by ``why``.
+    """
+    plan = report.plan
+    assert plan is not None
+    hidden = _hide(report, masked, new, digest, why)
+    keys = frozenset(column.name for column in plan.key_columns if column.masked)
+    details = {number: _hide_detail(detail, masked, keys, digest) for number, detail in scrubbing.list_details(store, run).items()}
+    report_now, keep_map = _REPORT.dump_json(hidden), not plan.hides_ranges
+    scrubbing.replace_run(store, run, report=report_now, reasons=hidden.reasons, details=details, keep_map=keep_map, seal=seal)
+    scrubbing.replace_repaired_keys(store, run, keys, MASK)
+    patches.drop_rows(store, run=run)
 
 
 def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Report, seal: Seal | None) -> bool:
@@ -129,7 +148,7 @@ def _written(run: StoredRun, side: Side) -> Any:
     return run.definition["source"][shard_number(side) - 1] if is_shard(side) else run.definition[side]
 
 
-def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: Digest) -> Report:
+def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: Digest, why: str) -> Report:
     """Return the report without masked values. ``new`` are the columns that were not masked when it was made."""
     plan, comparison, differences = report.plan, report.comparison, report.differences
     assert plan is not None
@@ -142,12 +161,12 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
         comparison = replace(comparison, divergent=tuple(divergent))
     if comparison and new:
         comparison = replace(
-            comparison, divergent=tuple(replace(partition, measures=()) for partition in comparison.divergent), reasons=(REMOVED,)
+            comparison, divergent=tuple(replace(partition, measures=()) for partition in comparison.divergent), reasons=(why,)
         )
     report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences is not None else None)
     if new:
         steps = tuple(replace(step, reasons=()) for step in report.steps)
-        report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), suggestions=None)
+        report = replace(report, reasons=(why,), notes=(), steps=steps, overdue_ranges=(), suggestions=None)
     measures = tuple(_hide_measure(measure, plan, new) for measure in report.measures)
     statements = {} if plan.hides_ranges else report.statements
     return replace(key_digests.hide_report(report, digest), measures=measures, plan=_without_bounds(plan), statements=statements)

@@ -169,6 +169,12 @@ def get_left_out(store: Store, audit: str, settings: str) -> bytes:
         return bytes(connection.execute(statement).scalar() or b"")
 
 
+def list_left_out(store: Store, audit: str) -> list[bytes]:
+    """Return an audit's packed rows under any settings."""
+    with store.reading() as connection:
+        return [bytes(body) for body in connection.execute(select(left_out_rows.c.body).where(left_out_rows.c.audit == audit)).scalars()]
+
+
 definitions = Table(
     "auditor_definitions",
     metadata,

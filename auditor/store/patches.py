@@ -272,14 +272,25 @@ def list_batches(store: Store, patch: str) -> list[Batch]:
     return [Batch(row.number, row.state, None if row.body is None else json.loads(zlib.decompress(row.body))) for row in rows]
 
 
-def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | None = None) -> int:
-    """Drop the rows of patches that are not at work, begun ``before`` or of this ``run``, and return of how many.
+def count_with_rows(store: Store, audit: str) -> int:
+    """Return how many patches of an audit have rows in the store."""
+    joined = patches.outerjoin(patch_batches, patch_batches.c.patch == patches.c.patch)
+    joined = joined.outerjoin(patch_plans, patch_plans.c.patch == patches.c.patch)
+    has_rows = or_(patch_batches.c.body.is_not(None), patch_plans.c.patch.is_not(None))
+    with store.reading() as connection:
+        chosen = select(patches.c.patch).select_from(joined).where(patches.c.audit == audit, has_rows).distinct()
+        return len(connection.execute(chosen).all())
+
+
+def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | None = None, audit: str | None = None) -> int:
+    """Drop the rows of patches that are not at work, begun ``before``, of this ``run`` or ``audit``, and return of how many.
 
     They cannot be undone then, nor applied if they were only proposed.
     """
     chosen = [patches.c.state.not_in(("waiting", "running")), or_(patch_batches.c.body.is_not(None), patch_plans.c.patch.is_not(None))]
     chosen += [patches.c.at < before] if before is not None else []
     chosen += [patches.c.run == run] if run is not None else []
+    chosen += [patches.c.audit == audit] if audit is not None else []
 
     def work(connection: Connection) -> int:
         joined = patches.outerjoin(patch_batches, patch_batches.c.patch == patches.c.patch)

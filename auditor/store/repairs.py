@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, and_, insert, or_, select
+from sqlalchemy import Column, Connection, Index, Row, Table, and_, insert, or_, select, update
 
 from auditor.api_models.repair import Repair, RepairKind
 from auditor.errors import ConfigError, UnknownRepair
@@ -91,6 +91,23 @@ def list_repairs(store: Store, run: str, *, limit: int = 50, before: str | None 
             last = _fetch_row(connection, before)
             statement = statement.where(or_(repairs.c.at < last.at, and_(repairs.c.at == last.at, repairs.c.id < last.id)))
         return [_to_repair(row) for row in connection.execute(statement)]
+
+
+def forget_key(store: Store, audit: str, key: Key, mask: str, *, apply: bool) -> int:
+    """Return how many repairs of an audit name a key; with ``apply``, put ``mask`` in place of its values there."""
+    masked = {name: mask if text is not None else None for name, text in key.items()}
+
+    def work(connection: Connection) -> int:
+        found = 0
+        for row in connection.execute(select(repairs).where(repairs.c.audit == audit)).all():
+            if key in row.detail["keys"]:
+                found += 1
+                keys = [masked if one == key else one for one in row.detail["keys"]]
+                if apply:
+                    connection.execute(update(repairs).where(repairs.c.id == row.id).values(detail={**row.detail, "keys": keys}))
+        return found
+
+    return store.write(work)
 
 
 def _fetch_row(connection: Connection, repair: str) -> Row[Any]:

@@ -294,6 +294,7 @@ SPOKEN_OF = {
     "bootstrap",
     "schema",
     "dump",
+    "forget",
     "show",
     "run shop",
     "sql AUDIT --side target",

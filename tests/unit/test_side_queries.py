@@ -11,11 +11,14 @@ import pytest
 
 import auditor
 import dialects
-from auditor import Verdict
+from auditor import Verdict, service
 from auditor.cli import main
-from auditor.config import Audit, validate_audit, validate_settings
+from auditor.config import Audit, Settings, validate_audit, validate_settings
 from auditor.errors import BadExpression, ConfigError
+from auditor.history import records
+from auditor.service.scrub import scrub
 from auditor.sql.side_query import read_query
+from auditor.store import open_store, runs
 
 TOTALS = "SELECT customer, COUNT(*) AS orders FROM orders GROUP BY customer"
 
@@ -313,8 +316,34 @@ def test_masked_columns_of_the_tables_are_masked_in_a_query(shop: Path) -> None:
             },
         }
     )
-    report = auditor.service.run_audit(settings, "notes")
+    report = service.run_audit(settings, "notes")
     assert report.plan
     assert [column.name for column in report.plan.columns if column.masked] == ["note"]
     assert "note 6" not in str(report)
     assert any("is a query, and reads orders, of which columns are masked" in note for note in report.plan.notes)
+
+
+def test_stored_runs_of_a_query_are_rechecked_sliced_and_scrubbed_as_those_of_a_table(shop: Path) -> None:
+    with duckdb.connect(str(shop / "warehouse.duckdb")) as warehouse:
+        warehouse.execute("CREATE TABLE notes AS SELECT range AS id, 'note ' || (range + (range = 5)::INT) AS note FROM range(1000)")
+
+    def configured(mask: list[str], **more: Any) -> Settings:
+        connections = {"shop": {"url": f"duckdb:///{shop}/shop.duckdb", "mask": mask}}
+        connections["warehouse"] = {"url": f"duckdb:///{shop}/warehouse.duckdb", "mask": []}
+        sides = {"source": {"connection": "shop", "query": "SELECT id, note FROM orders"}}
+        sides["target"] = {"connection": "warehouse", "query": "SELECT * FROM notes WHERE id >= 0"}
+        return validate_settings({"connections": connections, "audits": {"notes": {**sides, "key": ["id"], **more}}})
+
+    store = open_store(f"sqlite:///{shop}/auditor.db")
+    plain = configured([], recheck={"times": 1, "wait": "0s"})
+    for overrides in ({}, {"keys": {"from": 4, "to": 6}}):
+        report = service.run_audit(plain, "notes", store=store, overrides=overrides)
+        assert report.differences
+        assert [(row.kind, row.key) for row in report.differences.named] == [("changed", {"id": "5"})]
+        assert [(column.source, column.target) for row in report.differences.named for column in row.columns] == [("note 5", "note 6")]
+    assert scrub(configured(["orders.note"]), store) == 2
+    for run in runs.list_runs(store):
+        scrubbed = records.load_report(store, run.run)
+        assert scrubbed
+        assert scrubbed.differences
+        assert [(column.source, column.target) for row in scrubbed.differences.named for column in row.columns] == [("***", "***")]
