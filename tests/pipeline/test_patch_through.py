@@ -22,7 +22,8 @@ from auditor.store import refreshes
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import opened_url
-from tests.pipeline.live_road import PIPELINE, LiveRoad, delivering
+from tests.pipeline.live_road import LiveRoad, delivering
+from tests.pipeline.road import PIPELINE
 
 pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)]
 TABLE = "refreshed_sent"
