@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from auditor.compare.verdict import three_digits
-from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, Report, Verdict
+from auditor.compare.verdict import COLUMNS, counted_rows, three_digits
+from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, NotCompared, Report, Verdict
 from auditor.quantities import plural
 from auditor.report import formatting
 
@@ -19,6 +19,9 @@ LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
 
 PRESCAN = "pre-scan: "
 """Beginning of the note about a pre-scan, which says nothing of the result."""
+
+MAX_COLUMNS = 3
+"""Columns that the headline names."""
 
 MAX_LOST = 20
 """Rows that the stream lost which a report for people lists; the JSON has more."""
@@ -88,20 +91,37 @@ def build_sentences(report: Report) -> Sentences:
 
 
 def _headline(report: Report) -> str:
-    differences = report.differences
+    """Return the whole story in a line: ``54 of 200,000 rows differ: 50 missing, 4 changed (status)``."""
+    differences, comparison = report.differences, report.comparison
+    within = "within the threshold" if report.within_threshold else ""
     total = differences.missing + differences.extra + differences.changed if differences else 0
-    if differences is None or not total + differences.estimated:
-        return "within the threshold" if report.within_threshold else ""
-    words = plural(total, "row differs", "rows differ")
-    if differences.estimated:
-        words = f"about {plural(three_digits(total + differences.estimated), 'row differs', 'rows differ')}"
-    return f"{words}{', within the threshold' if report.within_threshold else ''}"
+    if differences is None or comparison is None or not total + differences.estimated:
+        return within
+    shown = three_digits(total + differences.estimated) if differences.estimated else total
+    rows = max(comparison.rows["source"] + differences.extra, comparison.rows["target"] + differences.missing)
+    words = f"{'about ' if differences.estimated else ''}{shown:,} of {plural(rows, 'row')} {'differs' if shown == 1 else 'differ'}"
+    kinds = formatting.counts_by_kind(differences)
+    names = [formatting.visible(column.name) for column in differences.columns[:MAX_COLUMNS]]
+    more = len(differences.columns) - len(names)
+    columns = f" ({', '.join(names)}{f' and {more:,} more' if more else ''})" if names and differences.changed else ""
+    story = f"{'; counted' if differences.estimated else ''}: {kinds}{columns}" if total else ""
+    return f"{words}{story}{f'; {within}' if within else ''}"
 
 
 def _outcome(report: Report) -> Iterator[str]:
-    yield from report.reasons
+    yield from (reason for reason in report.reasons if not _is_in_headline(reason, report))
     yield from (f"schema changed: {change}" for change in report.schema_changes)
     yield from lost_lines(report.live) if report.live else ()
+
+
+def _is_in_headline(reason: str, report: Report) -> bool:
+    """Return whether a reason says no more than the headline does."""
+    differences = report.differences
+    if differences is None or report.comparison is None or differences.estimated:
+        return False
+    if len(differences.columns) == 1 and reason.startswith(f"{COLUMNS}: "):
+        return differences.columns[0].rows == differences.changed
+    return reason == counted_rows(differences)
 
 
 def _certainty(report: Report) -> Iterator[Figure]:
@@ -130,10 +150,16 @@ def _similarity(jaccard: Jaccard, scope: str) -> Figure:
 
 
 def set_aside(report: Report) -> Iterator[Figure]:
-    """Yield what the comparison did not see: values treated as equal, what was not compared, and what is assumed."""
-    for levelling in report.plan.not_compared if report.plan else ():
-        name = "treated as equal" if levelling.how in LEVELLED else "assumed" if levelling.how == "assumed" else "not compared"
+    """Yield what the comparison did not see: values treated as equal, then what was not compared, then what is assumed."""
+    names = ("treated as equal", "not compared", "assumed")
+    levellings = [(name_of(levelling), levelling) for levelling in (report.plan.not_compared if report.plan else ())]
+    for name, levelling in sorted(levellings, key=lambda named: names.index(named[0])):
         yield Figure(name, "", formatting.sentence(str(levelling)))
+
+
+def name_of(levelling: NotCompared) -> str:
+    """Return the word under which it stands that a comparison does not see something."""
+    return "treated as equal" if levelling.how in LEVELLED else "assumed" if levelling.how == "assumed" else "not compared"
 
 
 def _next_steps(report: Report) -> Iterator[str]:
