@@ -9,7 +9,7 @@ import contextvars
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -204,7 +204,7 @@ class Interruption:
                 self._stops.remove(stop)
 
 
-def side_by_side(works: Iterable[Callable[[], T]], at_once: int, stopped: threading.Event, interruption: Interruption) -> Iterator[T]:
+def side_by_side(works: Iterable[Callable[[], T]], at_once: int, stopped: threading.Event, interruption: Interruption) -> Generator[T]:
     """Yield what each work returns as it ends, ``at_once`` of them running at most, each in a thread.
 
     Once ``stopped`` is set none begins, and those under way are asked to stop until they have ended: what they return is yielded. A work

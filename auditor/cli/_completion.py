@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Iterator
 
 from auditor.cli._parser import parser
-from auditor.errors import ConfigError
 
 NAMED = {"AUDIT": "audits", "RUN": "runs"}
 """What is completed where the parser's help has these words."""
@@ -56,6 +55,8 @@ def completion(options: argparse.Namespace) -> int:
     if options.shell in NAMED.values():
         print("".join(f"{name}\n" for name in _names(options) if name.isprintable()), end="")
     elif options.config:
+        from auditor.errors import ConfigError  # which loads the dialects
+
         raise ConfigError("--config is for the names that a script completes; leave it out")
     else:
         print(script(parser(), options.shell), end="")

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -71,14 +71,15 @@ def _run_named(options: argparse.Namespace, configured: Settings, store: Store |
     with shared_statement_slots(store), watching(options.quiet, options.jobs) as watch, stopped_by_signals(STOPPING) as stopped:
         printer = _Printer(options, store, watch, names)
         works = (partial(_run_one, options, configured, store, name, watch, overrides, interruption) for name in names)
-        for name, outcome in side_by_side(works, options.jobs, stopped, interruption):
-            if isinstance(outcome, AuditorError):  # the other audits still run and are reported
-                printer.not_run(name, outcome)
-                continue
-            notify_channels(configured, store, outcome)
-            printer.ended(outcome)
-            if outcome.state is State.CANCELLED:
-                stopped.set()
+        with closing(side_by_side(works, options.jobs, stopped, interruption)) as ended:  # also where nobody reads what is printed
+            for name, outcome in ended:
+                if isinstance(outcome, AuditorError):  # the other audits still run and are reported
+                    printer.not_run(name, outcome)
+                    continue
+                notify_channels(configured, store, outcome)
+                printer.ended(outcome)
+                if outcome.state is State.CANCELLED:
+                    stopped.set()
     if store and not one_off_settings(options) and options.format == "text":
         _print_whole_tables(configured, store, printer.reports, of_tables)
     return printer.conclude()
@@ -125,8 +126,9 @@ def _due(options: argparse.Namespace) -> int:
             print(f"auditor: {error}", file=sys.stderr)
         with shared_statement_slots(store), watching(quiet=True) as watch, stopped_by_signals(STOPPING) as stopped:
             printer = _Printer(options, store, watch, None)
-            for report in workers.run_pending(configured, store, options.jobs, stopped):
-                printer.ended(report)
+            with closing(workers.run_pending(configured, store, options.jobs, stopped)) as ended:
+                for report in ended:
+                    printer.ended(report)
     return printer.conclude()
 
 

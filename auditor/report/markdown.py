@@ -20,8 +20,9 @@ def report(report: Report) -> str:
     """Return the report of a run."""
     report = redact(report)
     sentences = build_sentences(report)
-    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {sentences.headline}' if sentences.headline else ''}", ""]
-    lines += [f"- {text(line)}" for line in (*filter(None, [sentences.notice]), *sentences.outcome)]
+    outcome = [f"- {text(line)}" for line in (*filter(None, [sentences.notice]), *sentences.outcome)]
+    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {sentences.headline}' if sentences.headline else ''}"]
+    lines += ["", *outcome] if outcome else []
     if report.measures:
         lines += _measures(report.measures)
     if report.differences is not None:

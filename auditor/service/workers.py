@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -281,7 +281,7 @@ def _report_without_result(run: StoredRun, state: State, reasons: tuple[str, ...
     )
 
 
-def run_pending(settings: Settings, store: Store, at_once: int = 1, stopped: threading.Event | None = None) -> Iterator[Report]:
+def run_pending(settings: Settings, store: Store, at_once: int = 1, stopped: threading.Event | None = None) -> Generator[Report]:
     """Execute pending runs, ``at_once`` of them at most, until there are none or ``stopped`` is set, and yield their reports as they end.
 
     A run that is stopped is reported as cancelled and returns to the queue. After one that returned to it, whatever the reason, no further
