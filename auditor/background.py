@@ -1,13 +1,19 @@
-"""Background work of a process: services, each a thread that does the same work again and again, and waits: after failures, for threads."""
+"""Background work of a process: services, each a thread that does the same work again and again, work side by side, and waits.
+
+Whatever waits does so in short steps, so that Python runs the handlers of signals meanwhile.
+"""
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from auditor.durations import durations
@@ -165,3 +171,64 @@ def wait_for_first_failure(futures: Collection[Future[T]]) -> tuple[set[Future[T
         ended, running = wait(futures, durations().signal_poll, return_when=FIRST_EXCEPTION)
         if not running or any(future.exception() for future in ended):
             return ended, running
+
+
+class Interruption:
+    """Asks the work that is under way to stop, and all that begins later. Any thread may ask, and as often as it likes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_asked = False
+        self._stops: list[Callable[[], None]] = []
+
+    def ask(self) -> None:
+        """Let everything stop."""
+        with self._lock:
+            self._is_asked = True
+            stops = tuple(self._stops)
+        for stop in stops:
+            stop()
+
+    @contextmanager
+    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call ``stop`` whenever somebody asks during the block, and at once if somebody did before."""
+        with self._lock:
+            self._stops.append(stop)
+            is_asked = self._is_asked
+        try:
+            if is_asked:
+                stop()
+            yield
+        finally:
+            with self._lock:
+                self._stops.remove(stop)
+
+
+def side_by_side(works: Iterable[Callable[[], T]], at_once: int, stopped: threading.Event, interruption: Interruption) -> Generator[T]:
+    """Yield what each work returns as it ends, ``at_once`` of them running at most, each in a thread.
+
+    Once ``stopped`` is set none begins, and those under way are asked to stop until they have ended: what they return is yielded. A work
+    that raises an error stops the others likewise, and the error is raised when all have ended. No signal interrupts a work.
+    """
+    left, running, failure = iter(works), set[Future[T]](), list[BaseException]()
+    with ThreadPoolExecutor(at_once, thread_name_prefix="work") as threads:
+        try:
+            while True:
+                if not stopped.is_set() and not failure:
+                    for work in islice(left, at_once - len(running)):
+                        running.add(threads.submit(contextvars.copy_context().run, work))
+                if not running:
+                    break
+                ended, running = wait(running, durations().signal_poll, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    if error := future.exception():
+                        failure.append(error)
+                    else:
+                        yield future.result()
+                if stopped.is_set() or failure:
+                    interruption.ask()
+        except BaseException:  # of whoever takes the results, or a second signal
+            interruption.ask()
+            raise
+    if failure:
+        raise failure[0]

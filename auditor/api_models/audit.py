@@ -301,6 +301,7 @@ class ListedAudit(ApiModel):
     paused: bool
     active_run: str | None
     last_run: str = Field(description="A sentence on a last run that failed or was cancelled after the last verdict, else empty.")
+    last_run_state: State | None = Field(None, description="How the run that ended last ended, or null if none has.")
     table: SharedTableStatus | None = Field(
         None, description="How the target's table stands, if other audits name columns of it; else null."
     )

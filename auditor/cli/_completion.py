@@ -1,4 +1,7 @@
-"""``auditor completion``: a script that lets a shell complete commands, options and their values, made from the parser itself."""
+"""``auditor completion``: a script that lets a shell complete commands, options and their values, made from the parser itself.
+
+Names of audits and runs are asked for when they are completed: ``auditor completion audits`` prints them, a line each.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,23 @@ from collections.abc import Iterator
 
 from auditor.cli._parser import parser
 
+NAMED = {"AUDIT": "audits", "RUN": "runs"}
+"""What is completed where the parser's help has these words."""
+
+MOST_RUNS = 100
+"""Runs whose ids are completed, the newest."""
+
 BASH = """\
 # bash: eval "$(auditor completion bash)" in ~/.bashrc
 _auditor() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" index
+    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" named="" index name
+    local -a config
     for ((index = 1; index < COMP_CWORD; index++)); do
-        case "${{COMP_WORDS[index]}}" in -*) ;; *) command="${{COMP_WORDS[index]}}"; break ;; esac
+        case "${{COMP_WORDS[index]}}" in
+        --config) config=(--config "${{COMP_WORDS[index+1]}}") ;;
+        -*) ;;
+        *) [ -n "$command" ] || command="${{COMP_WORDS[index]}}" ;;
+        esac
     done
     case "$command $before" in
 {values}
@@ -22,6 +36,10 @@ _auditor() {{
         esac ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$word"))
+    # Names are no words of a shell: compgen would carry out what is written in them.
+    [ -z "$named" ] || while IFS= read -r name; do
+        [[ "$name" == "$word"* ]] && COMPREPLY+=("$(printf %q "$name")")
+    done < <(auditor completion "$named" "${{config[@]}}" 2>/dev/null)
 }}
 complete -o default -F _auditor auditor
 """
@@ -33,9 +51,30 @@ autoload -U +X bashcompinit && bashcompinit
 
 
 def completion(options: argparse.Namespace) -> int:
-    """Print the script for a shell."""
-    print(script(parser(), options.shell), end="")
+    """Print the script for a shell, or the names that it completes."""
+    if options.shell in NAMED.values():
+        print("".join(f"{name}\n" for name in _names(options) if name.isprintable()), end="")
+    elif options.config:
+        from auditor.errors import ConfigError  # which loads the dialects
+
+        raise ConfigError("--config is for the names that a script completes; leave it out")
+    else:
+        print(script(parser(), options.shell), end="")
     return 0
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    """Return the names of all audits, and to complete a run also the ids of the newest runs; no database is asked."""
+    from auditor.cli._output import find_audits, load_settings, open_optional_store
+
+    configured = load_settings(options)
+    with open_optional_store(configured) as store:
+        names = find_audits(configured, [], store, by_leg=True)[1]
+        if options.shell == "audits":
+            return [*names, *configured.groups]
+        from auditor.store import runs  # which loads the store's library
+
+        return [*names, *(run.run[:12] for run in (runs.list_runs(store, limit=MOST_RUNS) if store else ()))]
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -51,7 +90,10 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
         for option in action.option_strings
         for choices in [map(str, action.choices)]
     ]
-    words = [f'        {name}) words="{" ".join(_words(command))}" ;;' for name, command in commands.items()]
+    values += [
+        f'    "{name} {option}") named={named} ;;' for name, command in commands.items() for option, named in _named_options(command)
+    ]
+    words = [f'        {name}) words="{" ".join(_words(command))}"{_and_names(command)} ;;' for name, command in commands.items()]
     words.append(f'        *) words="{" ".join([*commands, *_options(parser)])}" ;;')
     text = BASH.format(values="\n".join(values), commands="\n".join(words))
     return text if shell == "bash" else ZSH + text.partition("\n")[2]
@@ -64,6 +106,24 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
     return [option for action in parser._actions for option in action.option_strings]
+
+
+def _named_options(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Yield the options of a command whose value is an audit or a run, with what completes it."""
+    for action in command._actions:
+        for option in action.option_strings if action.metavar in NAMED else ():
+            yield option, NAMED[str(action.metavar)]
+
+
+def _named(command: argparse.ArgumentParser) -> str:
+    """Return what completes the arguments of a command, or of its actions; empty if these name neither audits nor runs."""
+    actions = [action for each in (command, *_commands(command).values()) for action in each._actions if not action.option_strings]
+    return next((NAMED[str(action.metavar)] for action in actions if action.metavar in NAMED), "")
+
+
+def _and_names(command: argparse.ArgumentParser) -> str:
+    named = _named(command)
+    return f"; named={named}" if named else ""
 
 
 def _words(command: argparse.ArgumentParser) -> list[str]:
@@ -85,3 +145,7 @@ def _fish(parser: argparse.ArgumentParser, commands: dict[str, argparse.Argument
         for word in _words(command):
             kind = f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}" if word.startswith("-") else f"-a {word}"
             yield f"complete -c auditor {condition} {kind}"
+        if named := _named(command):
+            yield f"complete -c auditor {condition} -f -a '(auditor completion {named} 2>/dev/null)'"
+        for option, named in _named_options(command):
+            yield f"complete -c auditor {condition} -l {option[2:]} -x -a '(auditor completion {named} 2>/dev/null)'"

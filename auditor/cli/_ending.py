@@ -16,6 +16,9 @@ from types import FrameType
 from auditor.errors import UNEXPECTED, AuditorError, PackageMissing
 from dialects import extras
 
+STOPPING = "stopping the runs under way, which are stored; once more to leave at once"
+"""What is said when a signal stops runs."""
+
 
 def report(error: Exception, with_traceback: bool) -> int:
     """Print why a command failed, and return its exit code.

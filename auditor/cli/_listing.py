@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import console, data_output, print_json, settings_and_store, write_private
+from auditor.cli._output import console, data_output, find_audits, print_json, settings_and_store, write_private
 from auditor.errors import ConfigError, UnknownAudit
-from auditor.escaping import json_text
+from auditor.escaping import json_text, shell_word
 from auditor.report import difference_rows
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def ls(options: argparse.Namespace) -> int:
     """List audits, from the configuration and the store alone: no database is asked."""
-    from auditor.config import describe_unknown, select_audits
+    from auditor.config import describe_unknown
     from auditor.report import listing
     from auditor.service import audits, segment_audits
     from auditor.store import run_lifecycle
@@ -31,8 +31,11 @@ def ls(options: argparse.Namespace) -> int:
         run_lifecycle.recover_runs(store)
         overviews = audits.overview(configured, store, trends=False)
         of_segments = segment_audits.list_listed(configured, store)
+        _, wanted = find_audits(configured, options.audits, store, by_leg=True)
     names = [*(overview.name for overview in overviews), *(segment_audit.audit for segment_audit in of_segments)]
-    wanted = select_audits(names, options.audits) if options.audits else names
+    for group in configured.groups:
+        if not any(name.startswith(f"{group}.") for name in names):
+            print(f"auditor: no table of {group} has been audited yet; run them: auditor run {shell_word(group)}", file=sys.stderr)
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(describe_unknown("audit", unknown[0], names))
     rows = [

@@ -6,16 +6,17 @@ import argparse
 import getpass
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.escaping import exact, json_text
+from auditor.escaping import command, exact, json_text
 
 if TYPE_CHECKING:
     from auditor.api_models.audit import Overrides
     from auditor.config import Settings
+    from auditor.errors import AuditorError
     from auditor.model import Report
     from auditor.store import Store
 
@@ -30,27 +31,30 @@ def load_settings(options: argparse.Namespace) -> Settings:
     return config.load(config.find_file(options.config))
 
 
-def with_groups(configured: Settings, wanted: list[str]) -> tuple[Settings, list[str]]:
-    """Return the settings with the audits of the groups that are wanted (none given: of all), and the names with groups replaced.
+def find_audits(
+    configured: Settings, wanted: list[str], store: Store | None, *, asks_databases: bool = False, by_leg: bool = False
+) -> tuple[Settings, list[str]]:
+    """Return the settings with every audit that there is, and the names of those that are wanted, as `audits.select` does.
 
-    Tables without an audit are named on standard error. Raises ConfigError and EngineError.
+    Tables of groups without an audit are named on standard error. Raises what `audits.select` raises.
     """
-    if not configured.groups or (wanted and all(name in configured.audits for name in wanted)):
+    plain = {*configured.segments, *(name for name, audit in configured.audits.items() if not (by_leg and audit.via))}
+    if wanted and plain.issuperset(wanted):
         return configured, wanted
-    from auditor.service import table_pairs  # which loads much that a run needs only later
+    from auditor.service import audits  # which loads the store's library
 
-    configured, names, left_out = table_pairs.expand_groups(configured, wanted)
-    for line in left_out:
-        print(f"auditor: {line}; it has no audit", file=sys.stderr)
-    return configured, names
+    selected = audits.select(configured, wanted, store, asks_databases=asks_databases, by_leg=by_leg)
+    for line in selected.left_out:
+        print(f"auditor: {line}", file=sys.stderr)
+    return selected.settings, selected.names
 
 
-def with_known_groups(configured: Settings) -> Settings:
-    """Return the settings with the audits of all groups; where a database cannot be asked, those that ran before are still due."""
+def with_known_groups(configured: Settings, store: Store) -> Settings:
+    """Return the settings with every audit; where a database cannot be asked, those of its groups that ran before are still due."""
     from auditor.errors import AuditorError
 
     try:
-        return with_groups(configured, [])[0]
+        return find_audits(configured, [], store, asks_databases=True)[0]
     except AuditorError as error:
         print(f"auditor: {error}; tables that were audited before are still due", file=sys.stderr)
         return configured
@@ -137,12 +141,23 @@ def notify_channels(configured: Settings, store: Store | None, report: Report) -
         return
     from auditor.service.notify import notify_of_run
 
-    for failure in notify_of_run(configured, store, report):
+    known, _ = find_audits(configured, [], store)
+    for failure in notify_of_run(known, store, report):
         print(f"auditor: {failure}", file=sys.stderr)
 
 
-def print_reports(reports: list[Report], options: argparse.Namespace) -> int:
-    """Print reports in the format that the options name, and return the most severe of their exit codes."""
+def print_head(report: Report) -> None:
+    """Print the line of a report that says its verdict."""
+    from auditor.report import text
+
+    console().print(text.head(report))
+
+
+def print_reports(reports: list[Report], options: argparse.Namespace, failures: Mapping[str, AuditorError] = {}) -> int:
+    """Print reports in the format that the options name, and return the most severe of their exit codes.
+
+    ``failures`` say why audits did not begin, for formats that have a place for it.
+    """
     if options.format == "json":
         from auditor.report import json as as_json
 
@@ -156,6 +171,10 @@ def print_reports(reports: list[Report], options: argparse.Namespace) -> int:
         from auditor.report import html
 
         print("\n".join(html.run(report) for report in reports))
+    elif options.format == "junit":
+        from auditor.report import junit
+
+        print(junit.runs(reports, failures), end="")
     else:
         from auditor.report import text
 
@@ -172,8 +191,9 @@ def print_where_stored(reports: list[Report], store: Store | None, options: argp
     if store is None or options.format != "text":
         return
     for report in reports:
-        short = report.run[:12]
-        print(f"  Details: auditor show {short} --verbose, or auditor report --run {short} --format html")
+        # An audit's name stands for the run of its last verdict.
+        is_last = report.state.value == "done" and not report.other_settings
+        print(f"  Details: {command('auditor', 'show', report.audit if is_last else report.run[:12])} --verbose")
 
 
 def write_private(path: Path, data: bytes) -> None:

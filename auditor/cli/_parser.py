@@ -131,7 +131,9 @@ def _add_audit_commands(command: AddCommand) -> None:
     check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
     _add_format_option(check, "text", "json")
-    check.add_argument("--verbose", action="store_true", help="also print partitions, hashes and expected costs, as auditor plan does")
+    check.add_argument(
+        "-v", "--verbose", action="store_true", help="also print partitions, hashes and expected costs, as auditor plan does"
+    )
 
     more = "Nothing is written but temporary tables; without them, the values are part of each statement. It exits with 1 if a check fails."
     selftest = _with_config(command("selftest", _lazy("_engines", "selftest"), "Test that an engine computes what audits need", more))
@@ -229,12 +231,14 @@ def _add_certify_command(command: AddCommand) -> None:
 
 
 def _add_run_command(command: AddCommand) -> None:
-    run = _with_server(_with_config(command("run", _lazy("_audits", "run"), "Run audits and print their reports")))
+    run = _with_server(_with_config(command("run", _lazy("_run", "run"), "Run audits and print their reports")))
     more = "audits to run, or patterns such as 'shop.*'; the exit code is the most severe of theirs"
     run.add_argument("audits", nargs="*", metavar="AUDIT", help=more)
     run.add_argument("--all", action="store_true", help="run all audits of the configuration")
     run.add_argument("--due", action="store_true", help="run all audits that are due by their schedules, and all pending runs")
-    _add_report_options(run)
+    more = "run N audits at a time (default: 1); limits: of each connection and database hold for all of them together"
+    run.add_argument("-j", "--jobs", type=_jobs, default=1, metavar="N", help=more)
+    _add_report_options(run, "junit")
     _add_quiet_option(run)
     run.add_argument("--reason", default="", metavar="TEXT", help="reason to store with the run")
     run.add_argument(
@@ -291,7 +295,7 @@ def _add_run_commands(command: AddCommand) -> None:
     report = _with_config(command("report", _lazy("_runs", "report"), "Report on all audits of a day, or on one run"))
     report.add_argument("--run", metavar="RUN", help="report on this run, or on the last verdict of this audit")
     report.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="day to report on, UTC (default: today)")
-    _add_format_option(report, "text", "html", "markdown", "json")
+    _add_format_option(report, "text", "html", "markdown", "json", "junit")
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
     _add_quiet_option(report)
 
@@ -679,9 +683,11 @@ def _add_offline_commands(command: AddCommand) -> None:
     _add_report_options(demo)
     _add_quiet_option(demo)
 
-    summary = "Print a script that completes commands and options in a shell"
-    completion = command("completion", _lazy("_completion", "completion"), summary, 'For bash: eval "$(auditor completion bash)"')
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to print it for")
+    summary = "Print a script that completes commands, options, and names of audits and runs in a shell"
+    more = 'For bash: eval "$(auditor completion bash)"'
+    completion = _with_config(command("completion", _lazy("_completion", "completion"), summary, more))
+    more = "shell to print it for; audits and runs print the names that the script completes"
+    completion.add_argument("shell", choices=("bash", "zsh", "fish", "audits", "runs"), help=more)
 
 
 def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
@@ -798,6 +804,13 @@ def _scattered(text: str) -> int:
     return int(text)
 
 
+def _jobs(text: str) -> int:
+    """Parse how many audits run at a time, at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of audits; write 1 or more")
+    return int(text)
+
+
 def _range_ends(text: str, pattern: str) -> dict[str, str]:
     match = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
     if not match or not any(match.groups()):
@@ -816,7 +829,8 @@ def _add_list_options(command: argparse.ArgumentParser) -> None:
 def _add_report_options(command: argparse.ArgumentParser, *more: str) -> None:
     """Add the options of commands that print reports; ``more`` are further formats."""
     _add_format_option(command, "text", "json", "markdown", *more)
-    command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
+    verbose = "also print partitions, the published score, costs and notes, and of several runs those that match in full"
+    command.add_argument("-v", "--verbose", action="store_true", help=verbose)
 
 
 def _add_apply_option(command: argparse.ArgumentParser, help: str) -> None:

@@ -27,8 +27,8 @@ def client(options: argparse.Namespace) -> Client:
 
 def run(options: argparse.Namespace) -> int:
     """Request runs, wait for them, and print their reports."""
-    if options.due or options.force or options.rescan or options.no_store:
-        raise ConfigError("--force, --rescan, --no-store and --due cannot be used with --server")
+    if options.due or options.force or options.rescan or options.no_store or options.jobs > 1 or options.format == "junit":
+        raise ConfigError("--force, --rescan, --no-store, --due, --jobs and --format junit cannot be used with --server")
     if bool(options.audits) == options.all:
         raise ConfigError("name the audits to run, or write --all")
     service = client(options)
@@ -160,6 +160,7 @@ def _listed(audit: Audit) -> ListedAudit:
         age=(dt.datetime.now(dt.UTC) - status.ended).total_seconds() if status.ended else None,
         active_run=audit.active_run.run if audit.active_run else None,
         last_run=status.last_run.note if status.last_run else "",
+        last_run_state=status.last_run.state if status.last_run else None,
     )
 
 

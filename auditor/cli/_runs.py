@@ -7,12 +7,15 @@ import dataclasses
 import datetime as dt
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from auditor.background import Interruption, side_by_side
 from auditor.cli._output import (
     console,
     current_user,
+    find_audits,
     notify_channels,
     print_json,
     print_reports,
@@ -23,6 +26,7 @@ from auditor.cli._output import (
 from auditor.durations import durations
 from auditor.errors import NoReport, UnknownRun
 from auditor.escaping import visible
+from auditor.model import Verdict
 from auditor.store import patches as stored_patches
 from auditor.store import pruning, run_lifecycle
 from auditor.store import runs as store_runs
@@ -36,14 +40,18 @@ if TYPE_CHECKING:
 
 def resume(options: argparse.Namespace) -> int:
     """Resume a failed or cancelled run."""
+    from auditor.cli._ending import STOPPING, stopped_by_signals
     from auditor.cli._progress import watching
     from auditor.service import stored_runs
 
-    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch:
-        report = stored_runs.resume(configured, store, options.run, watch, requested_by=current_user())
-        notify_channels(configured, store, report)
-    code = print_reports([report], options)
-    print_where_stored([report], store, options)
+    interruption, me = Interruption(), current_user()
+    with settings_and_store(options) as (configured, store), watching(options.quiet) as watch, stopped_by_signals(STOPPING) as stopped:
+        work = partial(stored_runs.resume, configured, store, options.run, watch, requested_by=me, interruption=interruption)
+        reports = list(side_by_side([work], 1, stopped, interruption))
+        for report in reports:
+            notify_channels(configured, store, report)
+    code = print_reports(reports, options) if reports else Verdict.UNKNOWN.exit_code  # stopped before it began
+    print_where_stored(reports, store, options)
     return code
 
 
@@ -75,9 +83,8 @@ def runs(options: argparse.Namespace) -> int:
         listed = list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
         if options.audit and not list_runs(store, audit=options.audit, limit=1):
             from auditor import service
-            from auditor.service import audits
 
-            service.audit(audits.with_defined_audits(configured, store), options.audit)  # raises UnknownAudit
+            service.audit(find_audits(configured, [options.audit], store)[0], options.audit)  # raises UnknownAudit
     if options.format == "json":
         print_json(listed)
     else:
@@ -196,7 +203,7 @@ def notify(options: argparse.Namespace) -> int:
             names = options.channels or configured.notify.channels
             failures = [failure for name in names if (failure := channels.send_test(configured, name))]
         else:
-            failures = channels.send_digest(configured, store, dt.datetime.now(dt.UTC).date())
+            failures = channels.send_digest(find_audits(configured, [], store)[0], store, dt.datetime.now(dt.UTC).date())
     for failure in failures:
         print(f"auditor: {failure}", file=sys.stderr)
     return 3 if failures else 0
@@ -234,10 +241,11 @@ def _run_report(configured: Settings, store: Store, options: argparse.Namespace)
     return render_run(report, records.load_partition_map(store, found_run.run), options.format)
 
 
-def _day_report(configured: Any, store: Store, options: argparse.Namespace) -> str:
+def _day_report(configured: Settings, store: Store, options: argparse.Namespace) -> str:
     from auditor.report.day import check_day, load_day
     from auditor.report.render import day as render_day
 
     wanted = options.day or dt.datetime.now(dt.UTC).date()
     check_day(wanted)
+    configured, _ = find_audits(configured, [], store)
     return render_day(load_day(store, configured, wanted), options.format)

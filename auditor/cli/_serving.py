@@ -12,7 +12,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from auditor import config
-from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
+from auditor.cli._output import (
+    console,
+    current_user,
+    find_audits,
+    open_optional_store,
+    print_json,
+    settings_and_store,
+    with_known_groups,
+)
 from auditor.config import find_file, find_secrets, parse_duration
 from auditor.durations import durations
 from auditor.errors import ConfigError, PackageMissing
@@ -41,7 +49,7 @@ def serve(options: argparse.Namespace) -> int:
     from auditor.service.workers import Workers
 
     with settings_and_store(options) as (loaded, store):
-        configured = with_known_groups(loaded)
+        configured = with_known_groups(loaded, store)
         service = configured.service
         host, port = options.host or service.host, service.port if options.port is None else options.port
         telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", find_secrets(configured))
@@ -170,5 +178,8 @@ def crontab(options: argparse.Namespace) -> int:
     from auditor.service import scheduler
 
     path = config.find_file(options.config)
-    print(scheduler.crontab(config.load(path), path, config.find_variables(path)), end="")
+    configured = config.load(path)
+    with open_optional_store(configured, skip=not configured.groups) as store:
+        configured, _ = find_audits(configured, [], store)
+    print(scheduler.crontab(configured, path, config.find_variables(path)), end="")
     return 0

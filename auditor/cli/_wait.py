@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 
 from auditor.api_models.audit import Verification
-from auditor.cli._output import print_json, settings_and_store
-from auditor.config import select_audits
+from auditor.cli._output import find_audits, print_json, settings_and_store
 from auditor.durations import durations
 from auditor.errors import AuditorError
 from auditor.escaping import visible
@@ -23,13 +22,10 @@ Ask = Callable[[str], Verification]
 
 def wait(options: argparse.Namespace) -> int:
     """Wait until all audits have verified the moment, one has found a mismatch, or the time is up; print how far each is."""
-    from auditor import service as local
-    from auditor.service import audits
     from auditor.service.verification import verification
 
     with settings_and_store(options) as (configured, store):
-        known = audits.with_defined_audits(configured, store)
-        names = select_audits([*local.expand_legs(known), *known.segments], options.audits)
+        _, names = find_audits(configured, options.audits, store, by_leg=True)
         return wait_for(names, lambda name: verification(configured, store, name, options.through), options)
 
 

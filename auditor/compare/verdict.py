@@ -17,6 +17,9 @@ from auditor.quantities import plural
 
 KINDS = ("missing", "extra", "changed")
 
+COLUMNS = "columns that differ most often"
+"""How the sentence on the columns that differ begins."""
+
 MAX_COLUMNS = 5
 """Columns that the reasons name."""
 
@@ -131,16 +134,23 @@ def _named_sentence(differences: Differences) -> str:
     of_about = f", of about {three_digits(total + differences.estimated):,} rows that differ" if differences.estimated else ""
     if not counts:
         return f"no difference was {'confirmed' if differences.looks else 'named'}{of_about}"
-    (first, count), *others = counts
-    counted = ", ".join([f"{count:,} {'row' if count == 1 else 'rows'} {first}", *(f"{count:,} {kind}" for kind, count in others)])
     standing = [difference for difference in differences if difference.state == "confirmed"]
     listed = sum(difference.row_count if isinstance(difference, Difference) else difference.rows for difference in standing)
-    parts = [f"{'confirmed: ' if differences.looks else ''}{counted}{of_about}"]
+    parts = [f"{'confirmed: ' if differences.looks else ''}{counted_rows(differences)}{of_about}"]
     if listed < total:
         parts.append(f"{listed:,} of them are listed, a sample: the first keys, and evenly of the rest")
     if differences.columns and differences.compared < differences.changed:
         parts.append(f"{differences.compared:,} changed {'row was' if differences.compared == 1 else 'rows were'} compared by column")
     return "; ".join(parts)
+
+
+def counted_rows(differences: Differences) -> str:
+    """Return how many rows differ in which way: ``50 rows missing, 4 changed``; empty if none do."""
+    counts = [(kind, count) for kind in KINDS if (count := getattr(differences, kind))]
+    if not counts:
+        return ""
+    (first, count), *others = counts
+    return ", ".join([f"{count:,} {'row' if count == 1 else 'rows'} {first}", *(f"{count:,} {kind}" for kind, count in others)])
 
 
 def _column_sentences(differences: Differences) -> list[str]:
@@ -150,7 +160,7 @@ def _column_sentences(differences: Differences) -> list[str]:
     listed = ", ".join(f"{column.name} ({column.rows:,})" for column in differences.columns[:MAX_COLUMNS])
     more = f" and {len(differences.columns) - MAX_COLUMNS:,} more" if len(differences.columns) > MAX_COLUMNS else ""
     return [
-        f"columns that differ most often: {listed}{more}",
+        f"{COLUMNS}: {listed}{more}",
         *(f"{column.name}: {column.pattern}" for column in differences.columns[:MAX_COLUMNS] if column.pattern),
     ]
 

@@ -152,7 +152,7 @@ def unnamed(differences: Differences) -> str:
     named = sum(difference.row_count for difference in differences.named if difference.state == "confirmed")
     named += sum(span.rows for span in differences.ranges if span.state == "confirmed")
     counted = differences.missing + differences.extra + differences.changed
-    return f"{counted - named:,} further rows differ that were counted and not named" if counted > named else ""
+    return f"{counted - named:,} more rows differ than could be listed" if counted > named else ""
 
 
 def _check_columns(stored: Plan, plan: Plan, report: Report) -> None:

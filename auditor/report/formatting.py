@@ -19,6 +19,7 @@ from auditor.model import (
     RangeDifference,
     Report,
     ShardResult,
+    Side,
     Step,
     Suggestions,
     TopicSide,
@@ -156,6 +157,11 @@ def rows(count: int) -> str:
     return plural(count, "row")
 
 
+def only_in(count: int, side: Side) -> str:
+    """Format a number of rows that one side alone has."""
+    return f"{rows(count)}, only in the {side}"
+
+
 COPIES = {"bootstrap": " (copies the table again)", "range bootstrap": " (copies the range again)"}
 """What a suggestion does whose command does not say it."""
 
@@ -165,9 +171,7 @@ def suggestion_lines(suggestions: Suggestions) -> list[str]:
     lines = []
     for index, suggestion in enumerate(suggestions.items):
         most = "at most " if suggestion.tool == "range bootstrap" else ""
-        cost = (
-            f"{most}{rows(suggestion.rows)}, {percent(suggestion.share)} of the table, about {format_duration(max(1, suggestion.seconds))}"
-        )
+        cost = f"{most}{rows(suggestion.rows)}, about {format_duration(max(1, suggestion.seconds))}"
         begin = f"{'or' if index else 'Suggested'}{COPIES.get(suggestion.tool, '')}"
         lines.append(f"{begin}: {suggestion.command} ({cost}{'' if index else f'; {suggestions.why}'})")
     return lines

@@ -48,6 +48,7 @@ def listed(
         source=source,
         target=target,
         run=standing.run.run if standing.run else None,
+        last_run_state=standing.last.state if standing.last else None,
         next_due=next_due,
         paused=paused,
         active_run=standing.active.run if standing.active else None,
@@ -84,7 +85,8 @@ def audits(audits: Sequence[ListedAudit]) -> RenderableType:
 
 
 def _status_of(audit: ListedAudit) -> str:
-    return f"{status_label(audit.status)}{', last run failed' if audit.last_run else ''}"
+    has_verdict = audit.last_run_state not in (State.FAILED, State.CANCELLED)
+    return status_label(audit.status) + ("" if has_verdict else f", last run {audit.last_run_state}")
 
 
 def _minute(at: dt.datetime | None) -> str:

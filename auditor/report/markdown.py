@@ -20,8 +20,9 @@ def report(report: Report) -> str:
     """Return the report of a run."""
     report = redact(report)
     sentences = build_sentences(report)
-    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {sentences.headline}' if sentences.headline else ''}", ""]
-    lines += [f"- {text(line)}" for line in (*filter(None, [sentences.notice]), *sentences.outcome)]
+    outcome = [f"- {text(line)}" for line in (*filter(None, [sentences.notice]), *sentences.outcome)]
+    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {sentences.headline}' if sentences.headline else ''}"]
+    lines += ["", *outcome] if outcome else []
     if report.measures:
         lines += _measures(report.measures)
     if report.differences is not None:
@@ -62,7 +63,7 @@ def _differences(differences: Differences) -> list[str]:
         return []
     lines = ["", "| difference | key | column | source | target |", "|---|---|---|---|---|"]
     for span in differences.ranges[:MAX_ROWS]:
-        more = f"{formatting.rows(span.rows)} more"
+        more = formatting.only_in(span.rows, "source" if span.kind == "missing" else "target")
         sides = f"{more} | |" if span.kind == "missing" else f"| {more} |"
         lines.append(f"| {text(formatting.kind(span))} | {text(span.label)} | | {sides}")
     for row in formatting.examples(differences.named, MAX_ROWS):
@@ -71,7 +72,7 @@ def _differences(differences: Differences) -> list[str]:
             values = " | ".join(map(_value, formatting.sides(column.source, column.target, column.reason)))
             lines.append(f"| {kind} | {key} | {text(formatting.column_name(column))} | {values} |")
         if not row.columns:
-            surplus = (f"{formatting.rows(count)} more" if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES)
+            surplus = (formatting.only_in(count, side) if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES)
             lines.append(f"| {kind} | {key} | | {' | '.join(surplus)} |")
     more = formatting.more(differences, MAX_ROWS)
     return [*lines, f"\nand {more}"] if more else lines

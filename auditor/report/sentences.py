@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from auditor.compare.verdict import three_digits
-from auditor.model import SIDES, Comparison, Differences, Jaccard, LiveCheck, Report, Verdict
+from auditor.compare.verdict import COLUMNS, counted_rows, three_digits
+from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, NotCompared, Report, Verdict
 from auditor.quantities import plural
 from auditor.report import formatting
 
@@ -19,6 +19,9 @@ LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
 
 PRESCAN = "pre-scan: "
 """Beginning of the note about a pre-scan, which says nothing of the result."""
+
+MAX_COLUMNS = 3
+"""Columns that the headline names."""
 
 MAX_LOST = 20
 """Rows that the stream lost which a report for people lists; the JSON has more."""
@@ -46,9 +49,7 @@ class Sentences:
     """What a report says, without its tables. The table of differences belongs to the outcome."""
 
     headline: str
-    """How many rows differ, and whether the audit allows that; empty if none is known to."""
-    story: str
-    """The same in full: of how many rows, by kind, and in which columns; empty if none is known to differ."""
+    """How many of how many rows differ, by kind and column, and whether the audit allows that; empty if none is known to."""
     notice: str
     """That the run had other settings than its audit; empty if it had not."""
     outcome: tuple[str, ...]
@@ -73,8 +74,7 @@ def build_sentences(report: Report) -> Sentences:
     """Return what is said in a report whose masked values were redacted."""
     notes = formatting.notes(report)
     return Sentences(
-        headline=_headline(report),
-        story=tell_story(report),
+        headline=tell_story(report),
         notice=formatting.one_off(report.other_settings) if report.other_settings else "",
         outcome=tuple(map(formatting.sentence, _outcome(report))),
         certainty=tuple(_certainty(report)),
@@ -90,55 +90,39 @@ def build_sentences(report: Report) -> Sentences:
     )
 
 
-def _headline(report: Report) -> str:
-    differences = report.differences
-    total = differences.missing + differences.extra + differences.changed if differences else 0
-    if differences is None or not total + differences.estimated:
-        return "within the threshold" if report.within_threshold else ""
-    words = plural(total, "row differs", "rows differ")
-    if differences.estimated:
-        words = f"about {plural(three_digits(total + differences.estimated), 'row differs', 'rows differ')}"
-    return f"{words}{', within the threshold' if report.within_threshold else ''}"
-
-
-COLUMNS_TOLD = 3
-"""Columns that the story of a run names."""
-
-
 def tell_story(report: Report) -> str:
-    """Return how many of how many rows differ, by kind and column: ``54 of 200,000 rows differ: 50 missing, 4 changed (status)``."""
+    """Return the whole story in a line: ``54 of 200,000 rows differ: 50 missing, 4 changed (status)``."""
     differences, comparison = report.differences, report.comparison
+    within = "within the threshold" if report.within_threshold else ""
     total = differences.missing + differences.extra + differences.changed if differences else 0
-    if differences is None or not total + differences.estimated:
-        return "within the threshold" if report.within_threshold else ""
-    whole = f" of {max(comparison.rows.values()):,}" if comparison else ""
-    word = "row differs" if total + differences.estimated == 1 else "rows differ"
-    if differences.estimated:
-        words = f"about {three_digits(total + differences.estimated):,}{whole} {word}"
-    else:
-        words = f"{'' if differences.exact else 'at least '}{total:,}{whole} {word}"
-    kinds = [f"{count:,} {kind}" for kind in ("missing", "extra") if (count := getattr(differences, kind))]
-    kinds += [f"{differences.changed:,} changed{_columns_told(differences)}"] if differences.changed else []
-    named = f": {', '.join(kinds)}" if kinds else ""
-    more = f" and about {three_digits(differences.estimated):,} not listed" if differences.estimated and kinds else ""
-    return f"{words}{named}{more}{', within the threshold' if report.within_threshold else ''}"
-
-
-def _columns_told(differences: Differences) -> str:
-    names = [column.name for column in differences.columns]
-    if not names:
-        return ""
-    told = ", ".join(names[:COLUMNS_TOLD])
-    more = f" and {len(names) - COLUMNS_TOLD:,} more columns" if len(names) > COLUMNS_TOLD + 1 else ""
-    told = ", ".join(names) if len(names) == COLUMNS_TOLD + 1 else told
-    seen = f"; {differences.compared:,} of them compared by column" if differences.compared < differences.changed else ""
-    return f" ({formatting.sentence(told)}{more}{seen})"
+    if differences is None or comparison is None or not total + differences.estimated:
+        return within
+    shown = three_digits(total + differences.estimated) if differences.estimated else total
+    rows = max(comparison.rows["source"] + differences.extra, comparison.rows["target"] + differences.missing)
+    sure = "about " if differences.estimated else "" if differences.exact else "at least "
+    words = f"{sure}{shown:,} of {plural(rows, 'row')} {'differs' if shown == 1 else 'differ'}"
+    kinds = formatting.counts_by_kind(differences)
+    names = [formatting.visible(column.name) for column in differences.columns[:MAX_COLUMNS]]
+    more = len(differences.columns) - len(names)
+    columns = f" ({', '.join(names)}{f' and {more:,} more' if more else ''})" if names and differences.changed else ""
+    story = f"{'; counted' if differences.estimated else ''}: {kinds}{columns}" if total else ""
+    return f"{words}{story}{f'; {within}' if within else ''}"
 
 
 def _outcome(report: Report) -> Iterator[str]:
-    yield from report.reasons
+    yield from (reason for reason in report.reasons if not _is_in_headline(reason, report))
     yield from (f"schema changed: {change}" for change in report.schema_changes)
     yield from lost_lines(report.live) if report.live else ()
+
+
+def _is_in_headline(reason: str, report: Report) -> bool:
+    """Return whether a reason says no more than the headline does."""
+    differences = report.differences
+    if differences is None or report.comparison is None or differences.estimated:
+        return False
+    if len(differences.columns) == 1 and reason.startswith(f"{COLUMNS}: "):
+        return differences.columns[0].rows == differences.changed
+    return reason == counted_rows(differences)
 
 
 def _certainty(report: Report) -> Iterator[Figure]:
@@ -167,10 +151,16 @@ def _similarity(jaccard: Jaccard, scope: str) -> Figure:
 
 
 def set_aside(report: Report) -> Iterator[Figure]:
-    """Yield what the comparison did not see: values treated as equal, what was not compared, and what is assumed."""
-    for levelling in report.plan.not_compared if report.plan else ():
-        name = "treated as equal" if levelling.how in LEVELLED else "assumed" if levelling.how == "assumed" else "not compared"
+    """Yield what the comparison did not see: values treated as equal, then what was not compared, then what is assumed."""
+    names = ("treated as equal", "not compared", "assumed")
+    levellings = [(name_of(levelling), levelling) for levelling in (report.plan.not_compared if report.plan else ())]
+    for name, levelling in sorted(levellings, key=lambda named: names.index(named[0])):
         yield Figure(name, "", formatting.sentence(str(levelling)))
+
+
+def name_of(levelling: NotCompared) -> str:
+    """Return the word under which it stands that a comparison does not see something."""
+    return "treated as equal" if levelling.how in LEVELLED else "assumed" if levelling.how == "assumed" else "not compared"
 
 
 def _next_steps(report: Report) -> Iterator[str]:

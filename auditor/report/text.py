@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from auditor.masking import redact, redact_plan
-from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict
+from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict, side_of
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
 from auditor.quantities import plural
 from auditor.report import costs, formatting
-from auditor.report.sentences import Figure, build_sentences
+from auditor.report.sentences import Figure, build_sentences, name_of
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
@@ -33,12 +33,8 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     """Return the report of a run; ``verbose`` adds costs, the plan's notes and always the partition table."""
     report = redact(report)
     sentences = build_sentences(report)
-    head = Text.assemble((report.verdict.value.upper(), f"bold {COLOURS[report.verdict]}"), f"  {formatting.visible(report.audit)}")
-    head.append(f": {sentences.headline}" if sentences.headline else "", "bold")
-    state = "" if report.state is State.DONE else f"{report.state.value}, "
-    head.append(f"  ({state}{report.seconds:.2f} s)", "dim")
     parts: list[RenderableType] = [
-        head,
+        _head(report, sentences.headline),
         *([_line(sentences.notice, "bold yellow")] if sentences.notice else []),
         *map(_line, sentences.outcome),
     ]
@@ -53,7 +49,7 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     parts += _figures(sentences.certainty)
     parts += _figures(sentences.set_aside, "yellow")
     parts += [_line(line, "" if index else "bold") for index, line in enumerate(sentences.next_steps)]
-    explains_method = verbose or lists_partitions or not report.jaccard
+    explains_method = verbose or not report.jaccard
     parts += _figures([figure for figure in sentences.evidence if explains_method or figure.term not in METHOD_TERMS])
     parts += [_line(formatting.shard(shard)) for shard in report.shards]
     parts += [
@@ -62,9 +58,22 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     return Group(*parts)
 
 
+def head(report: Report) -> Text:
+    """Return the first line of a report: its verdict, how many rows differ, and how long it took."""
+    return _head(report, build_sentences(redact(report)).headline)
+
+
+def _head(report: Report, headline: str) -> Text:
+    head = Text.assemble((report.verdict.value.upper(), f"bold {COLOURS[report.verdict]}"), f"  {formatting.visible(report.audit)}")
+    head.append(f": {headline}" if headline else "", "bold")
+    state = "" if report.state is State.DONE else f"{report.state.value}, "
+    return head.append(f"  ({state}{report.seconds:.2f} s)", "dim")
+
+
 def _shows_partitions(report: Report, verbose: bool) -> bool:
-    """Return whether to list the divergent partitions: they add nothing if every row was named, or if there are measures."""
-    return verbose or not ((report.differences is not None and report.differences.exact) or report.measures)
+    """Return whether to list the divergent partitions: without ``verbose`` only where nothing else says where rows differ."""
+    differences = report.differences
+    return verbose or not (report.measures or (differences is not None and (differences.exact or differences.named or differences.ranges)))
 
 
 def _line(text: str, style: str = "") -> Text:
@@ -89,7 +98,7 @@ def _differences(differences: Differences) -> RenderableType:
     for name in ("  difference", "key", "column", "in the source", "in the target"):
         table.add_column(name, overflow="fold")
     for span in differences.ranges[:MAX_ROWS]:
-        sides = (f"{formatting.rows(span.rows)} more", "")
+        sides = (formatting.only_in(span.rows, "source" if span.kind == "missing" else "target"), "")
         table.add_row(
             Text(f"  {formatting.kind(span)}"),
             Text(formatting.visible(span.label)),
@@ -99,7 +108,7 @@ def _differences(differences: Differences) -> RenderableType:
     for row in formatting.examples(differences.named, MAX_ROWS):
         key = Text(formatting.key(row.key))
         kind = Text(f"  {formatting.kind(row)}")
-        surplus = [f"{formatting.rows(count)} more" if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES]
+        surplus = [formatting.only_in(count, side) if (count := row.rows[side]) and row.kind != "changed" else "" for side in SIDES]
         cells = [(Text(formatting.visible(formatting.column_name(c))), *_values(c)) for c in row.columns]
         for index, (column, source, target) in enumerate(cells or [(Text(""), Text(surplus[0]), Text(surplus[1]))]):
             table.add_row(kind if index == 0 else "", key if index == 0 else "", column, source, target)
@@ -176,8 +185,17 @@ def _costs(report: Report) -> Iterator[str]:
     yield from map(costs.spent, report.spent)
 
 
-def plan(plan: Plan, verbose: bool) -> RenderableType:
-    """Return a plan: method, tables, and how each column is compared; ``verbose`` also hash, partitioning and expected cost."""
+def plan_line(plan: Plan) -> Text:
+    """Return a plan on one line: its method, how many columns it compares, and about how many rows the larger side has."""
+    known = {side_of(side) for side in plan.read_sides if plan.sides[side].estimate is not None}
+    rows = [sum(plan.sides[here].estimate or 0 for here in plan.read_sides if side_of(here) == side) for side in known]
+    about = _about(max(rows, default=None))
+    compared = plural(len(plan.columns), "column")
+    return Text.assemble((formatting.visible(plan.audit), "bold"), f": can run (method {plan.method}, {compared}{about})")
+
+
+def plan(plan: Plan) -> RenderableType:
+    """Return a plan: method, tables, how each column is compared, hash, partitioning and expected cost."""
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for name in ("  column", "source type", "target type", "compared as", "why"):
         table.add_column(name, overflow="fold")
@@ -190,9 +208,9 @@ def plan(plan: Plan, verbose: bool) -> RenderableType:
         f"method {plan.method}",
         *(f"{side}: {here.label}{_about(here.estimate)}" for side in plan.read_sides if (here := plan.sides[side])),
         *(f"{side} query: {formatting.sentence(query)}" for side, query in plan.queries.items()),
-        *(_how(plan) if verbose else ()),
+        *_how(plan),
         *([f"watermark: rows from {plan.watermark} UTC on are left out on both sides"] if plan.watermark else []),
-        *(f"not compared: {levelling}" for levelling in plan.not_compared),
+        *(f"{name_of(levelling)}: {levelling}" for levelling in plan.not_compared),
         *(f"note: {note}" for note in plan.notes),
     ]
     return Group(Text(formatting.visible(plan.audit), "bold"), *(_line(line) for line in lines), table)

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from auditor.background import Interruption
 from auditor.compare import comparator, deviations, patterns, verdict
 from auditor.compare.text_forms import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
@@ -54,9 +55,10 @@ def run(
     on_progress: OnProgress = ignore_progress,
     slice: Slice | None = None,
     topics: TopicReader | None = None,
+    interruption: Interruption | None = None,
 ) -> Report:
     """Run an audit once and store nothing. Never raises an error of the tree: the report says why nothing could be compared."""
-    return perform(name, audit, connections, on_progress, slice=slice, topics=topics).report
+    return perform(name, audit, connections, on_progress, slice=slice, topics=topics, interruption=interruption).report
 
 
 def perform(
@@ -75,18 +77,21 @@ def perform(
     rescan: bool = False,
     topics: TopicReader | None = None,
     history: VersionHistory | None = None,
+    interruption: Interruption | None = None,
 ) -> Outcome:
     """Run an audit once, or resume a run if ``earlier`` holds its plan; of a ``slice`` of its tables if there is one.
 
     With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. ``holds``
     is how the pipelines of an audit with ``align`` are asked, ``sums`` what one keeps of an audit with ``summaries: live``, or why they
     cannot be; ``rescan`` asks for a scan of the source in spite of them. ``topics`` reads the sides that are topics,
-    and ``history`` has the versions of an audit with ``history``. Never raises an error
+    and ``history`` has the versions of an audit with ``history``. An ``interruption`` cancels the run. Never raises an error
     of the tree: the report says why nothing could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
     live_summaries = LiveSummaries(audit, sums, rescan) if audit.summaries and slice is None else None
-    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics, history).perform()
+    run = AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics, history)
+    with interruption.calling(run.reader.stop) if interruption else nullcontext():
+        return run.perform()
 
 
 class AuditRun:
@@ -355,7 +360,8 @@ class AuditRun:
         """Find which rows differ, among those of the plan ``differing``, and recheck them if the audit asks for it or rows may be in
         flight."""
         in_history = self._begin_history(plan)
-        self.reader.report("source", "finding the rows that differ")
+        for side, rows in findings.comparison.rows.items():
+            self.reader.report(side, "finding the rows that differ", rows, rows)
         limits = self.audit.limits
         located: Located = locate_differences(self.reader, differing, findings.aligned, limits, resumed=self.earlier.plan is not None)
         differences, findings.jaccard, findings.states = located.differences, located.similarity(), located.states

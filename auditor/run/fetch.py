@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -72,6 +72,8 @@ class Fetcher:
     value_length: int
     document_length: int = documents.INLINE
     """Characters of a JSON document that is compared by its value, beyond which it is shortened, too."""
+    on_rows: Callable[[int], None] = lambda _: None
+    """Called with how many rows came, as they come."""
 
     def by_key(self, keys: Sequence[int]) -> Iterator[Row]:
         """Yield the rows of these integer keys with the texts of all columns, through the key's index."""
@@ -264,6 +266,7 @@ class Fetcher:
         else:
             batches = self.session.stream_whole(sql, expected)
         for batch in batches:
+            self.on_rows(len(batch[0]))
             for partition, digits, *fields in zip(*batch, strict=True):
                 number = None if partition is None else int(partition)
                 yield Row(number, str(digits), tuple(fields[:key]), tuple(fields[key:]), shard)

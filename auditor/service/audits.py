@@ -1,17 +1,17 @@
-"""List, define, drop, pause and unpause audits: those in the configuration and those defined through the API."""
+"""Select, list, define, drop, pause and unpause audits: those in the configuration and those defined through the API."""
 
 from __future__ import annotations
 
 import datetime as dt
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
 from auditor.api_models.incident import Incident
-from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, validate_audit
+from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, select_audits, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
@@ -281,6 +281,47 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
     if isinstance(settings, LimitedSettings):
         return settings.model_copy(update={"audits": settings.select({**settings.audits, **defined})})
     return settings.model_copy(update={"audits": {**settings.audits, **defined}}) if defined else settings
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The audits that there are, and those of them that are wanted."""
+
+    settings: Settings
+    """The settings with every audit that there is, of tables and of segments."""
+    names: list[str]
+    """The wanted ones, known or not."""
+    left_out: list[str]
+    """A sentence for each table of a group that has no audit, with the reason."""
+
+
+def select(
+    settings: Settings, wanted: Sequence[str], store: Store | None, *, asks_databases: bool = False, by_leg: bool = False
+) -> Selected:
+    """Return every audit that there is, and the names of those that are ``wanted``: by name, by pattern or by group (default: all).
+
+    There are those of the configuration, those of its groups, and those defined over HTTP, which the ``store`` holds. The audits of a
+    group are those that have runs, or with ``asks_databases`` those of the tables that both databases have now. With ``by_leg`` an audit
+    via a dump is replaced by its two legs.
+
+    Raises UnknownAudit if a pattern matches none, StoreError, and with ``asks_databases`` ConfigError and EngineError.
+    """
+    known, left_out, asked = settings, list[str](), frozenset[str]()
+    if asks_databases and settings.groups:
+        known, left_out, asked = table_pairs.expand_groups(settings, wanted)
+    if store is not None:
+        others = {name: group for name, group in settings.groups.items() if name not in asked}
+        merged = with_defined_audits(known.model_copy(update={"groups": others}), store)
+        known = merged.model_copy(update={"groups": settings.groups})
+    names = [*(definitions.expand_legs(known) if by_leg else known.audits), *known.segments]
+    several = {*settings.groups, *(name for name, audit in known.audits.items() if by_leg and audit.via)}.difference(names)
+    wishes = [name for wish in wanted for name in (_names_below(names, wish) if wish in several else [wish])]
+    return Selected(known, select_audits(names, wishes) if wanted else names, left_out)
+
+
+def _names_below(names: Iterable[str], whole: str) -> list[str]:
+    """Return the audits of a group, or the legs of an audit; the name itself if there are none."""
+    return [name for name in names if name.startswith(f"{whole}.")] or [whole]
 
 
 def define(settings: Settings, store: Store, name: str, definition: Mapping[str, Any], by: str) -> None:

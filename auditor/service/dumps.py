@@ -17,6 +17,7 @@ from auditor.model import State
 from auditor.pipeline import dump as dumping
 from auditor.pipeline import spark
 from auditor.planning.proxy import LEG_SUFFIXES
+from auditor.service import audits
 from auditor.store import events, runs
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
 
     Raises ConfigError, DatabaseBusy while another dump is written or the present one is audited, and errors of the tree.
     """
-    audit = settings.audit(name)
+    audit = audits.with_defined_audits(settings, store).audit(name)
     root = dumps_folder(name, audit)
     with written_alone(root):
         for left in root.glob(f"{UNFINISHED}*"):  # of a process that was killed: the lock says that none writes it

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dialects
+from auditor.background import Interruption
 from auditor.config import Settings, validate_settings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import ConfigError
@@ -31,11 +32,13 @@ def run_audit(
     reason: str = "",
     requested_by: str = "",
     overrides: Mapping[str, Any] = {},
+    interruption: Interruption | None = None,
 ) -> Report:
     """Run one audit; with a ``store``, store the run and record the event.
 
     ``overrides`` are settings for this run alone; with ``keys`` or ``times`` (each with ``from``, ``to`` or both) the run compares that
     slice of the tables. A run with other settings than its audit's is a one-off run, which changes nothing of the audit's standing.
+    An ``interruption`` cancels the run, unless it has a verdict already.
 
     Raises UnknownAudit, ConfigError for settings that may not be overridden, PlanError for a slice that the tables do not allow,
     AlreadyRunning, and StoreError if the run cannot be stored from its start; everything else that goes wrong is in the report.
@@ -43,7 +46,8 @@ def run_audit(
     if store is not None:
         from auditor.service import stored_runs
 
-        return stored_runs.start(settings, store, name, overrides, on_progress, reason=reason, requested_by=requested_by)
+        about: dict[str, Any] = {"reason": reason, "requested_by": requested_by}
+        return stored_runs.start(settings, store, name, overrides, on_progress, **about, interruption=interruption)
     from auditor.pipeline.topic_side import open_topics
     from auditor.run import audit_run  # which loads numpy
 
@@ -51,7 +55,7 @@ def run_audit(
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)
     with open_topics(settings, audit) as topics:
-        report = audit_run.run(name, audit, connections_of_run(settings, overrides), on_progress, slice, topics)
+        report = audit_run.run(name, audit, connections_of_run(settings, overrides), on_progress, slice, topics, interruption)
     return replace(report, other_settings=describe_other_settings(overrides))
 
 

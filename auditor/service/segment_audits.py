@@ -25,6 +25,7 @@ from auditor.api_models.segment import (
     SegmentFinding,
     SideOfTable,
 )
+from auditor.background import Interruption
 from auditor.config import ANEW, SegmentAudit, Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import shell_word
@@ -241,35 +242,42 @@ def next_due(audit_overview: Overview) -> dt.datetime | None:
     )
 
 
-def run(settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "") -> Report:
+def run(
+    settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "", interruption: Interruption | None = None
+) -> Report:
     """Run a segment audit, store the run and record the event. Raises UnknownAudit, AlreadyRunning and StoreError."""
     check_evidence(settings)
     run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
     run_lifecycle.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
     events.record_event(store, actor=requested_by, action="run requested", subject=run_id, detail={"audit": name, "reason": reason})
-    return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome)
+    return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome, interruption)
 
 
 def execute(
-    settings: Settings, name: str, checkpoint: StoreCheckpoint, reason: str, save: Callable[[Store, Outcome, Settings], None]
+    settings: Settings,
+    name: str,
+    checkpoint: StoreCheckpoint,
+    reason: str,
+    save: Callable[[Store, Outcome, Settings], None],
+    interruption: Interruption | None = None,
 ) -> Report:
     """Execute a run that has begun, and store how it ended with ``save``. Raises UnknownAudit and StoreError."""
     log_fields = {"run": checkpoint.run, "audit": name}
     with telemetry.log_context(**log_fields), telemetry.span("run", **log_fields):
-        report = replace(_perform(settings, name, checkpoint), reason=reason)
+        report = replace(_perform(settings, name, checkpoint, interruption or Interruption()), reason=reason)
         outcome = Outcome(report)
         save(checkpoint.store, outcome, settings)
     return replace(report, notes=outcome.report.notes)
 
 
-def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint) -> Report:
+def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint, interruption: Interruption) -> Report:
     began, at = time.monotonic(), dt.datetime.now(dt.UTC)
     stop = threading.Event()
     state, code = State.DONE, 0
     verdict, through = Verdict.UNKNOWN, None
     reasons: tuple[str, ...] = ("the run was cancelled",)
     try:
-        with checkpoint.keep_alive(stop.set, lambda _: (0, 0)):
+        with interruption.calling(stop.set), checkpoint.keep_alive(stop.set, lambda _: (0, 0)):
             _register(settings, checkpoint.store, name, stop)
             if not stop.is_set():
                 _open_values(settings, checkpoint.store, name)

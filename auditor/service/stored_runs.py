@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor import telemetry
+from auditor.background import Interruption
 from auditor.config import Audit, Pipeline, Settings, TopicRef, find_carriers, find_chains
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import NotResumable, StoreError
@@ -44,6 +45,7 @@ def start(
     reason: str,
     requested_by: str,
     run: str = "",
+    interruption: Interruption | None = None,
 ) -> Report:
     """Run an audit, store the run and record the event, as ``running.run_audit`` says; ``run`` is its id, if it has one already."""
     configured = definitions.audit(settings, name)
@@ -65,10 +67,18 @@ def start(
     )
     checkpoint = StoreCheckpoint(store, run_id)
     _record_event(checkpoint, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
-    return Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason).execute()
+    return Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason, interruption=interruption).execute()
 
 
-def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress = ignore_progress, *, requested_by: str = "") -> Report:
+def resume(
+    settings: Settings,
+    store: Store,
+    run: str,
+    on_progress: OnProgress = ignore_progress,
+    *,
+    requested_by: str = "",
+    interruption: Interruption | None = None,
+) -> Report:
     """Resume a run that ended early, from the chunks that were stored, and record the event.
 
     Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError if a connection of an ad-hoc run is no longer configured;
@@ -105,7 +115,8 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
     _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
     audit, slice = apply_overrides(definitions.audit(settings, resumed.audit), resumed.overrides)
     plan = load_plan(resumed.plan)
-    return Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
+    about = (settings, resumed.audit, audit, slice, resumed.overrides)
+    return Execution(*about, checkpoint, plan, on_progress, stored.reason, interruption=interruption).execute()
 
 
 def _but_budget(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,6 +197,8 @@ class Execution:
     reason: str
     """Why the run was asked for."""
     save: SaveOutcome = save_outcome
+    interruption: Interruption | None = None
+    """Cancels the run, unless it has a verdict already."""
 
     def execute(self) -> Report:
         """Return the run's report; log lines and spans carry the run and its audit."""
@@ -213,6 +226,7 @@ class Execution:
                 rescan=bool(self.overrides.get("rescan")),
                 topics=topics,
                 history=versions.find_history(self.settings, self.checkpoint.store, self.name, audit, is_own=not other_settings),
+                interruption=self.interruption,
             )
         outcome.report = replace(
             outcome.report,

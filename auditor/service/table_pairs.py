@@ -291,28 +291,27 @@ def quote_parts(*parts: str) -> str:
     return ".".join(part if re.fullmatch(r"[^.\"`/]+", part) else in_quotes for part, in_quotes in zip(parts, quoted, strict=True))
 
 
-def expand_groups(settings: Settings, wanted: Sequence[str] = ()) -> tuple[Settings, list[str], list[str]]:
+def expand_groups(settings: Settings, wanted: Sequence[str] = ()) -> tuple[Settings, list[str], frozenset[str]]:
     """Ask both databases for the tables of each group that is wanted (default: all).
 
-    Returns the settings with an audit ``group.table`` for each table that both sides have, ``wanted`` with a group's name replaced by
-    those of its audits, and a line for each table without an audit, with the reason. Raises ConfigError if a group has no audit, and
-    EngineError.
+    Returns the settings with an audit ``group.table`` for each table that both sides have, a line for each table without an audit, with
+    the reason, and the groups that were asked for. Raises ConfigError if a group has no audit, and EngineError.
     """
     group_audits: dict[str, Audit] = {}
     left_out: list[str] = []
-    names: list[str] = []
     groups = [name for name in settings.groups if not wanted or any(_means(pattern, name) for pattern in wanted)]
     for name in groups:
         audits, lines = _audits_of_group(name, settings.groups[name], settings)
         group_audits |= audits
-        left_out += [f"{name}: {line}" for line in lines]
-    for pattern in wanted:
-        names += (
-            [audit for audit in group_audits if audit.startswith(f"{pattern}.")]
-            if pattern in groups and pattern not in settings.audits
-            else [pattern]
-        )
-    return settings.model_copy(update={"audits": {**group_audits, **settings.audits}}) if group_audits else settings, names, left_out
+        left_out += [_without_audit(name, line) for line in lines]
+    known = settings.model_copy(update={"audits": {**group_audits, **settings.audits}}) if group_audits else settings
+    return known, left_out, frozenset(groups)
+
+
+def _without_audit(group: str, line: str) -> str:
+    """Return a sentence that a table of a group has no audit, and why."""
+    table, is_alone, side = line.rpartition(": only in the ")
+    return f"{group}: {table} is only in the {side}, so it has no audit" if is_alone else f"{group}: {line}; it has no audit"
 
 
 def _means(wanted: str, group: str) -> bool:

@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from auditor.background import Backoff, Service
+from auditor.background import Backoff, Interruption, Service, side_by_side
 from auditor.config import Settings
 from auditor.connections import throttle
 from auditor.durations import durations
@@ -303,22 +304,32 @@ def _report_without_result(run: StoredRun, state: State, reasons: tuple[str, ...
     )
 
 
-def run_pending(settings: Settings, store: Store) -> Iterator[Report]:
-    """Execute pending runs one after the other until there are none, and yield their reports.
+def run_pending(settings: Settings, store: Store, at_once: int = 1, stopped: threading.Event | None = None) -> Generator[Report]:
+    """Execute pending runs, ``at_once`` of them at most, until there are none or ``stopped`` is set, and yield their reports as they end.
 
-    A run that is interrupted is reported as cancelled and returns to the queue, and no more runs are started. Raises StoreError.
+    A run that is stopped is reported as cancelled and returns to the queue. After one that returned to it, whatever the reason, no further
+    one begins. Raises StoreError.
     """
-    executor = _RunExecutor(settings, store)
+    executor, interruption, has_returned = _RunExecutor(settings, store), Interruption(), threading.Event()
     executor.gave_up.set()
     run_lifecycle.recover_runs(store)
+
+    def execute(claimed: StoredRun) -> Report:
+        held_run = _HeldRun(store, claimed.run, requeue_when_stopped=True)
+        with interruption.calling(held_run.stop):
+            report = executor.execute(claimed, held_run)
+        if report:
+            return report
+        has_returned.set()
+        reasons = runs.get_run(store, claimed.run).reasons or ("the run was interrupted and returned to the queue",)
+        return _report_without_result(claimed, State.CANCELLED, reasons, Verdict.UNKNOWN.exit_code)
+
+    def pending() -> Iterator[Callable[[], Report]]:
+        while not has_returned.is_set() and (claimed := queue.claim_run(store)):
+            yield partial(execute, claimed)
+
     try:
-        while claimed := queue.claim_run(store):
-            report = executor.execute(claimed, _HeldRun(store, claimed.run, requeue_when_stopped=True))
-            if report is None:
-                reasons = runs.get_run(store, claimed.run).reasons or ("the run was interrupted and returned to the queue",)
-                yield _report_without_result(claimed, State.CANCELLED, reasons, Verdict.UNKNOWN.exit_code)
-                return
-            yield report
+        yield from side_by_side(pending(), at_once, stopped or threading.Event(), interruption)
     finally:
         executor.batch.flush()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dialects import errors
@@ -71,7 +71,10 @@ class DuckDBSession(InProcessSession):
                 yield arrow_columns(batch)
 
     def cancel(self) -> None:
-        self.connection.interrupt()
+        import duckdb
+
+        with suppress(duckdb.ConnectionException):  # its thread has closed it meanwhile, so nothing runs
+            self.connection.interrupt()
 
     def close(self) -> None:
         self.connection.close()

@@ -184,7 +184,7 @@ def test_a_mismatch_fails_for_good_with_the_head_of_the_report(own: Service, pac
     task = package.AuditorRunOperator(audit="orders", conn_id="run")
     wait = deferred(task.execute, context())
     finish(own)
-    with pytest.raises(FailedForGoodError, match="found a mismatch\nMISMATCH  orders: 3 rows differ") as raised:
+    with pytest.raises(FailedForGoodError, match="found a mismatch\nMISMATCH  orders: 3 of 2,00") as raised:
         task.execute_complete(context(), event_of(wait.trigger))
     assert len(str(raised.value).splitlines()) == 1 + package.REPORT_LINES
 

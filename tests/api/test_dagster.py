@@ -52,7 +52,7 @@ def test_only_a_match_passes(listening: tuple[Service, str], package: Any) -> No
     passed = same.run(CONTEXT)
     assert passed.passed and passed.metadata["verdict"] == "match" and passed.metadata["rows of the target"] == 2000
     failed = orders.run(CONTEXT)
-    assert not failed.passed and failed.description.startswith("MISMATCH  orders: 3 rows differ")
+    assert not failed.passed and failed.description.startswith("MISMATCH  orders: 3 of 2,00")
     unknown = away.run(CONTEXT)
     assert not unknown.passed and unknown.metadata["verdict"] == "unknown" and "score" not in unknown.metadata
     with pytest.raises(UnknownAudit):

@@ -33,7 +33,7 @@ def test_only_a_match_lets_the_next_asset_begin(served: Served, tmp_path: Path) 
 
     (check,) = bad["checks"]
     assert bad["materialized"] == ["bad"] and not check["passed"]
-    assert check["said"].startswith("MISMATCH  bad: 1 row differs") and check["rows of the target"] == 99
+    assert check["said"].startswith("MISMATCH  bad: 1 of 100 rows differs") and check["rows of the target"] == 99
 
     (check,) = broken["checks"]
     assert broken["materialized"] == ["broken"] and not check["passed"]

@@ -110,7 +110,7 @@ def test_rows_that_are_counted_and_not_named_are_left_and_said(
     about = ["patch", "sent", "--through", "refresh", "--apply", "--keys", "20..30", "--quiet", "--config", str(road.config_file)]
     assert main(about) == 0, "no row of these keys differs"
     assert "nothing to send: no row differs, or none was selected" in capsys.readouterr().out
-    counted = "2 further rows differ that were counted and not named"
+    counted = "2 more rows differ than could be listed"
     monkeypatch.setattr(patch_through, "unnamed", lambda _: counted)
     assert main(about) == 1
     assert f"{counted}; copy the table again: auditor bootstrap sent --apply" in capsys.readouterr().out

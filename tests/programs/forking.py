@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 PRELOADED = (
     "alembic.command", "duckdb", "psycopg2", "pymysql", "pytest", "rich.progress", "rich.table", "uvicorn.logging",
-    "auditor.api.app", "auditor.cli._audits", "auditor.cli._pipeline", "auditor.cli._runs", "auditor.cli._serving",
+    "auditor.api.app", "auditor.cli._audits", "auditor.cli._pipeline", "auditor.cli._run", "auditor.cli._runs", "auditor.cli._serving",
     "auditor.run.audit_run", "auditor.service.running", "auditor.service.workers",
     "dialects.duckdb.dialect", "dialects.mysql.dialect", "dialects.postgres.dialect", "dialects.redshift.dialect",
 )  # fmt: skip

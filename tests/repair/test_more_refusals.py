@@ -54,10 +54,10 @@ def refused(both: Small, run: str, kind: type[AuditorError] = PatchRefused, sele
 def test_a_run_that_did_not_name_all_rows_is_refused(duck: Small) -> None:
     redefine(duck, limits={"max_differences": 1})
     run = duck.run().run
-    says = "2 further rows differ that were counted and not named: a patch would leave the target half repaired; copy the table again"
+    says = "2 more rows differ than could be listed: a patch would leave the target half repaired; copy the table again"
     assert says in refused(duck, run)
     proposed = patches.propose(duck.settings, duck.store, run, small.EVERYTHING, who="a person")
-    with pytest.raises(PatchRefused, match=f"patch {proposed.patch} cannot be applied: 2 further rows differ that were counted and not"):
+    with pytest.raises(PatchRefused, match=f"patch {proposed.patch} cannot be applied: 2 more rows differ than could"):
         patches.request_apply(duck.settings, duck.store, proposed.patch, rows=1, who="a person", idempotency="once")
 
 

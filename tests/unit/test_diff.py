@@ -39,7 +39,7 @@ def test_differences_are_printed_and_nothing_is_stored(urls: tuple[str, str], tm
     assert main(["diff", urls[0], "orders", urls[1], "orders", "-k", "id", "-q"]) == 1
     out, error = capsys.readouterr()
     assert out.startswith("MISMATCH  orders")
-    assert "1 row missing, 1 extra, 1 changed" in out
+    assert "3 of 41 rows differ: 1 missing, 1 extra, 1 changed (v)" in out
     assert error == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -74,7 +74,7 @@ def test_each_format(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) 
     ]  # fmt: skip
     assert error.startswith("auditor: MISMATCH  orders: ")
     assert main([*command, "--format", "markdown"]) == 1
-    assert capsys.readouterr().out.startswith("## orders: mismatch, 3 rows differ\n")
+    assert capsys.readouterr().out.startswith("## orders: mismatch, 3 of 41 rows differ: 1 missing, 1 extra, 1 changed (v)\n\n| difference")
     assert main([*command, "--format", "html"]) == 1
     assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
 

@@ -41,6 +41,7 @@ CHAINS = (
         "auditor.cli._remote": "",
         "auditor.cli._listing": "",
         "auditor.cli._audits": "yaml",
+        "auditor.cli._run": "",
         "auditor.cli._pipeline": "",
         "auditor.service": "",
         "auditor.service.running": "",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -174,7 +176,7 @@ def test_follow_waits_for_the_end_and_exits_with_its_code(workdir: Path, capsys:
         (["diff", "--f"], {"--format"}),
         (["diff", "--format", ""], {"text", "json", "markdown", "csv", "html"}),
         (["pipeline", "in"], {"init"}),
-        (["completion", ""], {"bash", "zsh", "fish", "-h", "--help"}),
+        (["completion", ""], {"bash", "zsh", "fish", "audits", "runs", "-h", "--help", "--config"}),
     ],
 )
 def test_bash_completes_commands_options_and_values(words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,11 +190,47 @@ def test_bash_completes_commands_options_and_values(words: list[str], expected: 
     assert done.stderr == ""
 
 
+def test_bash_completes_names_of_audits_and_runs(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those with marks that a shell would act on are completed as they are written, and nothing in them is carried out."""
+    wicked = "$(touch made) 'it'"
+    text = json.loads((workdir / "auditor.yaml").read_text())
+    text["audits"][wicked] = text["audits"]["shop.orders"]
+    other = workdir / "other.yaml"
+    other.write_text(json.dumps({**text, "store": {"url": f"sqlite:///{workdir}/auditor.db"}}))
+    main(["run", "shop.orders", "-q", "--config", str(other)])
+    capsys.readouterr()
+    assert main(["completion", "runs", "--config", str(other)]) == 0
+    (run,) = [line for line in capsys.readouterr().out.splitlines() if line not in text["audits"]]
+    shell, home = shutil.which("bash"), Path(sys.executable).parent
+    assert shell
+    main(["completion", "bash"])
+    script = capsys.readouterr().out
+
+    def completed(*words: str) -> list[str]:
+        given = ["auditor", *words]
+        code = f"COMP_WORDS=({shlex.join(given)}); COMP_CWORD={len(words)}; _auditor; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
+        done = subprocess.run([shell, "-c", script + code], capture_output=True, text=True, check=True, cwd=workdir, env=environment)
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    assert completed("run", "--config", str(other), "shop.o") == ["shop.orders"]
+    assert completed("show", "--config", str(other), run[:3]) == [run]
+    assert completed("report", "--config", str(other), "--run", "shop.o") == ["shop.orders"]
+    assert completed("ls", "--config", str(other), "$") == [
+        subprocess.run([shell, "-c", 'printf %q "$1"', "-", wicked], capture_output=True, text=True, check=True).stdout
+    ]
+    assert not (workdir / "made").exists()
+    assert "shop.orders" in completed("run", "") and completed("run", "--config", "absent.yaml", "shop.o") == [""]
+
+
 def test_completion_of_other_shells_names_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "zsh"]) == 0
     assert 'differences) words="-h --help --config' in capsys.readouterr().out
     assert main(["completion", "fish"]) == 0
-    assert "complete -c auditor -n '__fish_seen_subcommand_from diff' -l where" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "complete -c auditor -n '__fish_seen_subcommand_from diff' -l where" in out
+    assert "complete -c auditor -n '__fish_seen_subcommand_from ls' -f -a '(auditor completion audits 2>/dev/null)'" in out
 
 
 def test_python_m_auditor_and_version() -> None:

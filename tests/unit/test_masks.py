@@ -185,7 +185,7 @@ def test_patterns_of_masks(patterns: Sequence[str], place: Place, masked: str) -
 
 def test_plan_shows_what_is_masked_and_which_mask_is_mistyped(databases: Path) -> None:
     configured = settings(databases, {"a": {}}, ("orders.card", "orders.emial", "*.nothing", "users.name"))
-    shown = render.plain_text(text.plan(service.make_plan(configured, "a", configured.audits["a"]), verbose=True))
+    shown = render.plain_text(text.plan(service.make_plan(configured, "a", configured.audits["a"])))
     assert "card (masked)" in shown and "email (masked)" not in shown
     assert "the mask 'orders.emial' of the connection source names no column of orders" in shown
     assert "nothing" not in shown and "users" not in shown

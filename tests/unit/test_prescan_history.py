@@ -112,7 +112,7 @@ def test_writes_since_the_last_match_decide_what_is_read_at_once(tmp_path: Path,
     plan = planning.make_plan(configured, "t", configured.audits["t"], store)
     assert plan.prescan and plan.prescan.at_once == ((18_000, 20_000),)
     console = Console(width=200, file=io.StringIO())
-    console.print(report_text.plan(plan, verbose=True))
+    console.print(report_text.plan(plan))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "writes: 5 of 50 parts hold 100% of 2,000 writes since 2025-11-01 00:00:00 UTC (rows by their moved), and are read first" in text
     shown = report_json.plan(plan)

@@ -54,6 +54,46 @@ def test_progress_counts_the_statements_of_each_side(settings: Settings) -> None
         assert (done.done, done.total, done.running) == (ROWS - (side == "target"), ROWS - (side == "target"), 0)
 
 
+@pytest.mark.parametrize(
+    ("changed", "least", "step"),
+    [("id IN (5, 2000)", 3, "reading the rows that differ"), ("id < 3000", 3000, "listing the rows of partitions that differ")],
+)
+def test_progress_goes_on_while_differences_are_named(settings: Settings, tmp_path: Path, changed: str, least: int, step: str) -> None:
+    """Both sides say what they fetch and how many rows of it have come, and nothing says again that no row was read."""
+    with duckdb.connect(f"{tmp_path}/target.duckdb") as connection:
+        connection.execute(f"UPDATE t SET v = v + 1 WHERE {changed}")
+    steps: dict[Side, list[Progress]] = defaultdict(list)
+    service.run_audit(settings, "t", lambda now: steps[now.side].append(now))
+    for side in SIDES:
+        doing = [one.doing for one in steps[side]]
+        after = steps[side][doing.index("finding the rows that differ") :]
+        of_step = [one for one in after if one.doing == step]
+        assert (of_step[0].done, of_step[0].total > 0) == (0, True)
+        assert of_step[-1].total >= of_step[-1].done >= least - 1, of_step[-1]  # one row is missing in the target
+        assert all(one.total for one in after), after
+
+
+def test_the_clock_goes_on_after_all_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are named after the last one was read, and until then the time is that since the run began."""
+    now, file = [100.0], io.StringIO()
+    monkeypatch.setattr("sys.stderr", file)
+
+    class Bars(rich.progress.Progress):
+        def __init__(self, *columns: Any, **more: Any) -> None:
+            super().__init__(*columns, **{**more, "get_time": lambda: now[0], "auto_refresh": False})
+            shown.append(self)
+
+    shown: list[rich.progress.Progress] = []
+    monkeypatch.setattr(rich.progress, "Progress", Bars)
+    with bars() as watch:
+        watch(Progress("t", "source", "reading", 5, 5))
+        now[0] = 175.0
+        watch(Progress("t", "source", "listing the rows of partitions that differ", 5, 5))
+        (task,) = shown[0].tasks
+        clock = shown[0].columns[-1]
+        assert isinstance(clock, rich.progress.ProgressColumn) and str(clock(task)) == "0:01:15"
+
+
 def test_running_statements_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     counters: list[CountStatements] = []
     seen: dict[Side, list[tuple[int, int]]] = defaultdict(list)

@@ -167,7 +167,7 @@ def test_a_key_that_is_a_text_is_refused() -> None:
 
 def test_assert_equal_fails_with_the_report(sides: Any) -> None:
     assert testing.assert_equal(sides[0], sides[0], key=["id"]).verdict is auditor.Verdict.MATCH
-    with pytest.raises(AssertionError, match=r"MISMATCH  t(.|\n)*501 rows missing, 1 changed"):
+    with pytest.raises(AssertionError, match=r"MISMATCH  t: .*501 missing, 1 changed"):
         testing.assert_equal(*sides, key=["id"])
     with pytest.raises(AssertionError, match="there is no table absent"):
         testing.assert_equal(sides[0], (sides[1][0], "absent"), key=["id"])

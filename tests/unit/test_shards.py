@@ -255,7 +255,7 @@ def test_what_needs_one_table_refuses_an_audit_of_shards_by_name(tmp_path: Path)
     settings = configured(tmp_path)
     (plan,) = [one.plan for one in service.check(settings)]
     assert plan and plan.sides["source"].label == "eu: orders + us: orders" and plan.sides["source"].estimate == 600
-    assert "source 2: us: orders, about 300 rows" in printed(text.plan(plan, verbose=False))
+    assert "source 2: us: orders, about 300 rows" in printed(text.plan(plan))
     with pytest.raises(AuditorError, match=r"SQL for consoles needs a source of one table, and this audit's has 2 shards \(eu: orders, us"):
         service.sql(settings, "orders")
     assert settings.audits["orders"].places[shard_side(2)].connection == "us"

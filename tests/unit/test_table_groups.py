@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,29 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def sent(workdir: Path) -> Iterator[list[str]]:
+    """Bodies of messages that the one channel received, which gets the digest."""
+    bodies: list[str] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        value = json.loads((workdir / "auditor.yaml").read_text())
+        value["notify"] = {"channels": {"ops": {"url": f"json://127.0.0.1:{server.server_port}", "on": ["digest"]}}}
+        (workdir / "auditor.yaml").write_text(json.dumps(value, indent=1))
+        yield bodies
+        server.shutdown()
+
+
 def write(folder: Path, **group: Any) -> None:
     ends = {side: {"connection": side} for side in TABLES}
     alone = {side: {"connection": side, "table": "log"} for side in TABLES}
@@ -55,8 +81,8 @@ def test_each_table_of_both_sides_is_an_audit(workdir: Path, capsys: pytest.Capt
     found, error = ran(capsys, "shop")
     assert found == {"shop.orders": "match", "shop.customers": "mismatch", "shop.log": "match"}
     assert error.splitlines() == [
-        "auditor: shop: dropped: only in the source; it has no audit",
-        "auditor: shop: added: only in the target; it has no audit",
+        "auditor: shop: dropped is only in the source, so it has no audit",
+        "auditor: shop: added is only in the target, so it has no audit",
     ]
     assert ran(capsys, "shop.o*")[0] == ran(capsys, "shop.orders")[0] == {"shop.orders": "match"}
     assert ran(capsys, "alone") == ({"alone": "match"}, "")
@@ -76,6 +102,72 @@ def test_what_ran_is_known_without_the_databases(workdir: Path, capsys: pytest.C
     capsys.readouterr()
     assert main(["run", "--due", "-q"]) == 0
     assert "tables that were audited before are still due" in capsys.readouterr().err
+
+
+NAMES = {"shop.orders", "shop.customers", "shop.log", "alone"}
+"""The audits of the configuration, once they ran."""
+
+SAID: dict[str, tuple[str, ...]] = {
+    "ls --json": (*NAMES,),
+    "ls shop --json": ("shop.orders", "shop.customers", "shop.log"),
+    "ls shop.c* --json": ("shop.customers",),
+    "check": (*(f"{name}: can run" for name in NAMES), "all 4 audits can run"),
+    "check shop.orders": ("shop.orders: can run",),
+    "plan shop.orders": ("shop.orders", "method exact"),
+    "sql shop.orders": ("auditor: audit shop.orders, source",),
+    "schema shop.orders": ("The target of shop.orders",),
+    "report": ("MISMATCH  shop.customers", *NAMES),
+    "report --format json": (*NAMES,),
+    "report --format junit": ('tests="4" failures="1" errors="0"', *NAMES),
+    "report --run shop.orders": ("MATCH  shop.orders",),
+    "show shop.orders": ("shop.orders: MATCH",),
+    "differences shop.customers": ("missing",),
+    "runs --audit shop.orders": ("shop.orders",),
+    "history shop.orders": ("shop.orders",),
+    "costs": (*NAMES,),
+    "run shop -q": ("3 audits: 2 match, 1 mismatch in",),
+    "run --all -q": ("4 audits: 3 match, 1 mismatch in",),
+    "patch shop.customers -q": ("INSERT INTO",),
+    "wait shop --verified-through 2020-01-01 --timeout 0 -q": ("shop.orders: VERIFIED", "shop.customers: MISMATCH"),
+    "notify digest": ("shop.orders", "shop.customers"),
+    "dump shop.orders": ("audit shop.orders has no via:",),
+    "compare --source none.csv --target none.csv --audit shop.orders": ("none.csv",),
+    "pause shop.orders": (),
+    "unpause shop.orders": (),
+    "crontab": ("shop.orders: 30 6 * * *",),
+}
+"""What each command that names audits prints, on standard output or on standard error."""
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a plugin of apprise's imports it
+def test_every_command_knows_the_audits_of_a_group(workdir: Path, capsys: pytest.CaptureFixture[str], sent: list[str]) -> None:
+    main(["run", "--all", "-q"])
+    capsys.readouterr()
+    for command, expected in SAID.items():
+        main(command.split())
+        out, error = capsys.readouterr()
+        printed = "\n".join([out, error, *sent])
+        assert [words for words in expected if words not in printed] == [], (command, printed)
+        assert "there is no audit" not in printed and "there are no audits" not in printed, (command, printed)
+
+
+def test_audits_defined_over_http_run_from_the_command_line(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = config.load(workdir / "auditor.yaml")
+    assert settings.store
+    store = open_store(settings.store.url)
+    ends = {side: {"connection": side, "table": "log"} for side in TABLES}
+    audits.define(settings, store, "defined", {**ends, "method": "signature"}, by="test")
+    store.close()
+    assert ran(capsys, "defined")[0] == {"defined": "match"}
+    assert "defined" in ran(capsys, "--all")[0]
+    for command in ("check defined", "sql defined", "plan defined"):
+        assert main(command.split()) == 0, command
+    assert "defined" in capsys.readouterr().out
+
+
+def test_a_group_that_never_ran_says_how_to_list_its_audits(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls"]) == 0
+    assert "no table of shop has been audited yet; run them: auditor run shop" in capsys.readouterr().err
 
 
 def test_settings_of_the_group_hold_for_each_of_its_audits(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:

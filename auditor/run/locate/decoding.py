@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from auditor.compare.sampling import Sample
 from auditor.compare.text_forms import MOST_CHARACTERS
 from auditor.config import Limits
 from auditor.connections.reader import Reader
-from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Side
+from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Side, side_of
 from auditor.run.fetch import Fetcher, Place
 from auditor.sql.render import WORD_BITS
 from auditor.summary import key_number
@@ -70,6 +71,12 @@ class Tally:
     """Why rows whose time changed count as missing and as extra; empty if they do not."""
     why: str = ""
     """Why partitions are left that were only estimated."""
+    doing: str = ""
+    """What is fetched now, for a person."""
+    fetched: dict[Side, int] = field(default_factory=dict)
+    """Rows that came of it, by what is read."""
+    expected: Mapping[Side, int] = field(default_factory=dict)
+    """About how many rows of each side it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,21 @@ class Work:
 
     def fetcher(self, side: Side, session: Session) -> Fetcher:
         """Return what fetches rows of a side."""
-        return Fetcher(self.plan, side, session, max(self.limits.value_length, MOST_CHARACTERS))
+        length = max(self.limits.value_length, MOST_CHARACTERS)
+        return Fetcher(self.plan, side, session, length, on_rows=partial(self._report_fetched, side))
+
+    def begin(self, doing: str, expected: Mapping[Side, int]) -> None:
+        """Report what is fetched from here on, and about how many rows of each side it is."""
+        self.tally.doing, self.tally.fetched, self.tally.expected = doing, {}, expected
+        for side, rows in expected.items():
+            if rows:
+                self.reader.report(side, doing, 0, rows)
+
+    def _report_fetched(self, side: Side, rows: int) -> None:
+        tally, places = self.tally, max(1, len(self.reader.shards)) if side_of(side) == "source" else 1
+        if tally.doing:
+            tally.fetched[side] = fetched = tally.fetched.get(side, 0) + rows
+            self.reader.report(side, tally.doing, fetched, max(fetched, tally.expected[side_of(side)] // places))
 
     def add(self, differences: Sequence[Difference]) -> None:
         """Count differences, and keep as many by their keys as the limits allow; those of partitions by time wait to be merged."""
@@ -266,6 +287,7 @@ def account_for(work: Work, decoded: Mapping[int, tuple[int, ...] | None]) -> li
     These are the ones that did not decode, and those whose rows do not account for the whole difference.
     """
     positions = {index: places for index, places in decoded.items() if places is not None}
+    work.begin("reading the rows that differ", dict.fromkeys(SIDES, sum(map(len, positions.values()))))
     rows = fetch_positions(work, positions)
     left = [index for index, places in decoded.items() if places is None]
     for index in positions:

@@ -63,6 +63,9 @@ def list_partitions(work: Work, left: Sequence[int], expected: int = 0) -> Liste
         tally.why = _why_not_listed(work, left, len(others))
     one_sided: list[OneSidedRows] = []
     listed: list[int] = []
+    if chosen:
+        rows = {side: sum(int(work.aligned.rows[side][index]) for index in chosen) for side in SIDES}
+        work.begin("listing the rows of partitions that differ", rows)
     for batch in _batches(work, chosen):
         if time.monotonic() > work.deadline:
             tally.why = f"max_seconds were over before {len(chosen) - len(listed):,} partitions could be listed"
@@ -264,6 +267,8 @@ def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
     by_number = plan.partitioning.strategy == "range"
     numbers = [difference.key_number for difference in wanted if by_number and None not in difference.key.values()]
     others = [key for key in chosen if not by_number or None in key]
+
+    work.begin("reading the columns that differ", dict.fromkeys(SIDES, len(chosen)))
 
     def fetch(side: Side, session: Session) -> list[Row]:
         fetcher = work.fetcher(side, session)
