@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import update
 
@@ -15,7 +16,7 @@ from tests.store.samples import DONE, FAILED, add_finished_run, new_audit_name, 
 MATCH = replace(DONE, verdict=Verdict.MATCH, missing=0, changed=0, differences=())
 
 
-def add(store: Store, audit: str, verdict: Verdict, at: dt.datetime, **more: object) -> runs.StoredRun:
+def add(store: Store, audit: str, verdict: Verdict, at: dt.datetime, **more: Any) -> runs.StoredRun:
     """Add a done run that started at a moment."""
     run = start_run(store, audit, **more)
     run_lifecycle.finish_run(store, run, replace(MATCH, verdict=verdict))
