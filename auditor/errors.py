@@ -33,6 +33,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── BadUrl                        exit 2
     ├── ConfigError                   exit 2                auditor.yaml, the environment or the command line
     │   ├── UnknownAudit
+    │   ├── UnknownConnection
     │   ├── UnknownPipeline
     │   ├── MayOnlyRead                                     a connection that would be written to
     │   └── UnknownDay                                      a day that has not begun
@@ -259,6 +260,7 @@ __all__ = [
     "Unauthorised",
     "UnknownAudit",
     "UnknownBootstrap",
+    "UnknownConnection",
     "UnknownDay",
     "UnknownPatch",
     "UnknownPipeline",
@@ -288,6 +290,10 @@ class UnknownAudit(ConfigError):
 
 class UnknownPipeline(ConfigError):
     """The configuration has no pipeline of that name; check the names under pipelines: in auditor.yaml."""
+
+
+class UnknownConnection(ConfigError):
+    """The configuration has no connection of that name; check the names under connections: in auditor.yaml."""
 
 
 class MayOnlyRead(ConfigError):

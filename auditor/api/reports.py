@@ -128,7 +128,7 @@ def list_connections(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIM
     return paginate("connections", listed, limit, lambda connection: connection.name)
 
 
-@routes.post("/connections/{connection}/check", response_model=ConnectionCheck, **route_options("run"))
+@routes.post("/connections/{connection}/check", response_model=ConnectionCheck, **route_options("run", 404))
 def check_connection(app: App, connection: ConnectionName) -> ConnectionCheck:
     """Connect to a database, and say whether it answers, what its server is, and how many tables its user sees."""
     with slow_request():

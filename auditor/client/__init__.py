@@ -127,7 +127,7 @@ class Client:
         yield from self._service.models(ConnectionSummary, "/connections", {})
 
     def check_connection(self, name: str) -> ConnectionCheck:
-        """Let the service connect to a database, and return whether it answers. Raises ConfigError for an unknown connection."""
+        """Let the service connect to a database, and return whether it answers. Raises UnknownConnection."""
         return self._service.model(ConnectionCheck, "POST", f"/connections/{quoted(name)}/check")
 
     def acknowledge(

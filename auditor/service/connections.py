@@ -11,7 +11,7 @@ import dialects
 from auditor.api_models.connection import ConnectionCheck, ConnectionSummary, LoadLimits
 from auditor.config import ConnectionSettings, Settings
 from auditor.connections.reader import Reader
-from auditor.errors import AuditorError, BadUrl, ConfigError, EngineBroken
+from auditor.errors import AuditorError, BadUrl, EngineBroken, UnknownConnection
 from auditor.service.audits import with_defined_audits
 from auditor.store import Store
 
@@ -52,9 +52,9 @@ def _name_engine(connection: ConnectionSettings) -> str:
 
 
 def check_connection(settings: Settings, name: str) -> ConnectionCheck:
-    """Connect to a database once, without waiting for its load, and list its tables. Raises ConfigError for an unknown connection."""
+    """Connect to a database once, without waiting for its load, and list its tables. Raises UnknownConnection."""
     if name not in settings.connections:
-        raise ConfigError(f"there is no connection {name!r} (connections here: {', '.join(sorted(settings.connections))})")
+        raise UnknownConnection(f"there is no connection {name!r} (connections here: {', '.join(sorted(settings.connections))})")
     at, began = dt.datetime.now(dt.UTC), time.monotonic()
     reader, tables, reachable, problem = Reader("check", {"source": name}, settings.connections, patient=False), None, False, ""
     try:

@@ -303,7 +303,7 @@ def test_connections_are_checked_and_say_nothing_of_where_they_lead(client: http
     answer = client.post("/api/v1/connections/source/check").json()
     assert answer["reachable"] and answer["tables"] == 2 + GROUPED and answer["server"].startswith("DuckDB") and answer["error"] == ""
     assert "source</bdi> answers" in send(client, "/connections/source/check").text
-    assert client.post("/api/v1/connections/nobody/check").status_code == 422
+    assert client.post("/api/v1/connections/nobody/check").status_code == 404
 
 
 def test_api_page_describes_every_operation(client: httpx2.Client) -> None:
