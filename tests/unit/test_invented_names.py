@@ -345,13 +345,15 @@ def test_what_may_be_mistaken_is_found(sql: str, fault: str) -> None:
 
 @pytest.mark.parametrize("engine", dialects.names())
 def test_catalogues_are_read_by_qualified_names(engine: str) -> None:
-    """What stands in the session's search path, such as a user's table of that name, is no view of the catalogue. Redshift's own views are
+    """What stands in the search path, such as a user's table, is no view of the catalogue (the query of a side reads "orders"). Redshift's are
     found first."""
     dialect = dialects.get(engine)
     for name in set(CATALOGUE) & render_statements(dialect).keys():
         for sql in selects(dialect, name):
             tree = sqlglot.parse_one(sql, dialect=dialect.sqlglot_dialect)
-            known = {one.alias for one in tree.find_all(exp.CTE)}
+            known = {one.alias for one in tree.find_all(exp.CTE)} | (
+                {"orders"} if name == "result_collations" else set()
+            )  # of the user's query
             for table in tree.find_all(exp.Table):
                 is_named = isinstance(table.this, exp.Identifier) and not table.name.startswith(("svv_", "sys_"))
                 assert not is_named or table.db or table.name in known, (name, table.sql())

@@ -45,6 +45,8 @@ AUDITS: dict[str, dict[str, Any]] = {
     "classes": {"method": "counts", "counts": {"classes": ["word"], "histogram": [{"column": "id", "buckets": 4}]}},
 }
 
+OVER_HTTP = [form for form in render.FORMATS if form != "junit"]
+
 
 def settings(directory: Path) -> Settings:
     def audit(more: dict[str, Any]) -> dict[str, Any]:
@@ -126,12 +128,12 @@ def test_pages_and_answers_hide_them(hidden: tuple[Settings, Store]) -> None:
     client = TestClient(create_app(configured, store), raise_server_exceptions=False, base_url="http://localhost")
     client.headers["Authorization"] = f"Bearer {tokens.create_token(store, name='all', scope='define')}"
     paths = ["/", "/day", "/api/v1/audits", "/api/v1/runs", "/api/v1/events", "/metrics"]
-    paths += [f"/api/v1/days/{dt.datetime.now(dt.UTC).date()}/report?format={form}" for form in render.FORMATS]
+    paths += [f"/api/v1/days/{dt.datetime.now(dt.UTC).date()}/report?format={form}" for form in OVER_HTTP]
     for name in AUDITS:
         audit = name.replace(" ", "%20")
         paths += [f"/audits/{audit}", f"/audits/{audit}/sql"] + [f"/api/v1/audits/{audit}{of}" for of in ("", "/plan", "/sql", "/runs")]
         for run in (one.run for one in runs.list_runs(store, audit=name)):
-            paths += [f"/runs/{run}", f"/runs/{run}/live", *(f"/runs/{run}/report.{form}" for form in render.FORMATS)]
+            paths += [f"/runs/{run}", f"/runs/{run}/live", *(f"/runs/{run}/report.{form}" for form in OVER_HTTP)]
             paths += [f"/api/v1/runs/{run}{of}" for of in ("", "/report", "/partitions?limit=500", "/events")]
             if "counts" not in str(configured.audits[name].method) and name != "alike":
                 paths += [f"/runs/{run}/differences.{form}" for form in ("csv", "ndjson")]

@@ -197,7 +197,7 @@ def test_query_is_shown_by_plan_run_and_console_script(shop: Path, capsys: pytes
     [checked] = json.loads(capsys.readouterr().out)
     assert checked["plan"]["queries"] == {"source": TOTALS}
     assert not checked["plan"]["prescan"]
-    assert main(["check", "totals"]) == 0
+    assert main(["check", "totals", "-v"]) == 0
     assert f"source query: {TOTALS}\n" in capsys.readouterr().out
     assert main(["run", "totals", "-q"]) == 1
     assert f"source query      {TOTALS}" in capsys.readouterr().out
