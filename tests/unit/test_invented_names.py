@@ -345,8 +345,10 @@ def test_what_may_be_mistaken_is_found(sql: str, fault: str) -> None:
 
 @pytest.mark.parametrize("engine", dialects.names())
 def test_catalogues_are_read_by_qualified_names(engine: str) -> None:
-    """What stands in the search path, such as a user's table, is no view of the catalogue (the query of a side reads "orders"). Redshift's are
-    found first."""
+    """What stands in the search path, such as a user's table, is no view of the catalogue; the query of a side reads "orders".
+
+    Redshift's own views are found first.
+    """
     dialect = dialects.get(engine)
     for name in set(CATALOGUE) & render_statements(dialect).keys():
         for sql in selects(dialect, name):
