@@ -245,6 +245,9 @@ def _standings(overviews: Sequence[Overview]) -> Iterator[Metric]:
         if overview.threshold.score < 1 or overview.threshold == Threshold()
     ]
     yield _gauge("auditor_threshold", "The score below which a run is a mismatch; absent if only rows are compared.", ["audit"], scores)
+    incident_states = {overview.name: overview.incident.state if overview.incident else "" for overview in overviews}
+    help_ = "1 for the state of the audit's open incident, 0 for the others; all 0 without one."
+    yield one_of("auditor_incident", help_, "state", ["open", "acknowledged", "muted"], dict(incident_states))
     yield _gauge(
         "auditor_paused",
         "1 if the schedule skips the audit, else 0.",

@@ -186,7 +186,7 @@ class _Printer:
         left = len(self._names) - len(codes) if self._names else 0
         if self._options.format != "text":
             self.reports.sort(key=lambda report: self._names.index(report.audit) if self._names else 0)
-            if self.reports or self._failures:
+            if self.reports or self._options.format == "junit":
                 print_reports(self.reports, self._options, self._failures)
         elif len(codes) + left > 1:
             print(self._last_line(left))

@@ -222,7 +222,7 @@ def test_costs_are_the_same_by_every_door(
     assert [line.day for line in client.costs(since=costs.last, by="day").lines] == [costs.last]
     with pytest.raises(ConfigError, match="is in the future"):
         client.costs(since=dt.date(2999, 1, 1))
-    with pytest.raises(ConfigError, match="since or --days"):
+    with pytest.raises(ConfigError, match="since or days"):
         client.costs(since=costs.last, days=3)
 
 

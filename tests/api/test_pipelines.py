@@ -61,7 +61,7 @@ def test_how_pipelines_stand(road: Road, client: httpx2.Client) -> None:
     live_epochs.end_epoch(road.store, epoch.id, "somebody ended them")
     [live] = client.get(f"/api/v1/pipelines/{PIPELINE}").raise_for_status().json()["live_summaries"]
     assert (live["audit"], live["state"], live["since"], live["reason"]) == ("orders", "ended", None, "somebody ended them")
-    assert "Somebody ended them" in client.get(f"/pipelines/{PIPELINE}").raise_for_status().text
+    assert "somebody ended them" in client.get(f"/pipelines/{PIPELINE}").raise_for_status().text
     missing = client.get("/api/v1/pipelines/shopp")
     assert missing.status_code == 404 and "there is no pipeline 'shopp'" in missing.json()["detail"]
 
@@ -83,7 +83,7 @@ def test_versions_of_a_table_come_in_pages_and_are_shown(road: Road, client: htt
     assert client.get(path, params={"table": "shop.other"}).status_code == 422
     asked = {"target": "wh", "table": "shop.orders"}
     page = " ".join(client.get(f"/pipelines/{PIPELINE}/table", params=asked).raise_for_status().text.split())
-    assert "Versions of its columns" in page and "ALTER TABLE orders ADD price int" in page and "Price (int) was added" in page
+    assert "Versions of its columns" in page and "ALTER TABLE orders ADD price int" in page and "price (int) was added" in page
 
 
 def test_segments_come_in_pages(road: Road, client: httpx2.Client) -> None:

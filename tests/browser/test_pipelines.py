@@ -27,7 +27,7 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
     page.get_by_role("link", name="Pipelines").click()
     rows = page.locator("table.pipelines tbody tr")
     expect(rows).to_have_count(5)
-    expect(rows.filter(has_text="erp")).to_contain_text("No process has reported since")
+    expect(rows.filter(has_text="erp")).to_contain_text("no process has reported since")
     shop = rows.filter(has_text="shop.payments")
     expect(shop).to_contain_text("1 stopped")
     shop.get_by_role("link", name="shop").click()
@@ -38,7 +38,7 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
     expect(page.get_by_role("heading", level=1)).to_have_text("shop.payments")
     expect(page.locator("#standing .notice").first).to_contain_text("widen it there: ALTER TABLE shop.payments")
     expect(page.locator("#standing .notice").first).to_contain_text("nothing needs to be restarted")
-    expect(page.locator("#standing .notice").last).to_contain_text("It stops at binlog.000041:800: 2 events from")
+    expect(page.locator("#standing .notice").last).to_contain_text("it stops at binlog.000041:800: 2 events from")
     expect(page.locator("#standing .notice").last).to_contain_text(
         "auditor pipeline skip shop --table shop.payments --position binlog.000041:800"
     )

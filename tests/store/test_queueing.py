@@ -85,7 +85,7 @@ def test_channels_are_notified_of_a_run_of_a_deleted_audit(
 ) -> None:
     _, settings, store = configured
     notified: list[Report] = []
-    monkeypatch.setattr("auditor.service.notify.notify_run", lambda _, __, report, **___: notified.append(report))
+    monkeypatch.setattr("auditor.service.notify.Batch.add", lambda _, __, report: notified.append(report))
     request_run(settings, store, "a0")
     assert list(workers.run_pending(settings.model_copy(update={"audits": {}}), store)) == notified != []
 
