@@ -38,7 +38,7 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
     expect(page.get_by_role("heading", level=1)).to_have_text("shop.payments")
     expect(page.locator("#standing .notice").first).to_contain_text("widen it there: ALTER TABLE shop.payments")
     expect(page.locator("#standing .notice").first).to_contain_text("nothing needs to be restarted")
-    expect(page.locator("#standing .notice").last).to_contain_text("it stops at binlog.000041:800: 2 events from")
+    expect(page.locator("#standing .notice").last).to_contain_text("It stops at binlog.000041:800: 2 events from")
     expect(page.locator("#standing .notice").last).to_contain_text(
         "auditor pipeline skip shop --table shop.payments --position binlog.000041:800"
     )
@@ -105,7 +105,7 @@ def test_existing_rows_are_asked_for_and_a_refusal_is_told(browse: Browse) -> No
     asked = page.locator("#asked tbody tr")
     expect(asked).to_have_count(3)
     expect(asked.nth(0)).to_contain_text("2 keys")
-    expect(asked.nth(1)).to_contain_text("It waits: replica db2 lags 41 s behind")
+    expect(asked.nth(1)).to_contain_text("it waits: replica db2 lags 41 s behind")
     expect(asked.nth(2)).to_contain_text("1,941,222")
     page.get_by_label("Keys from").fill("1,000")
     page.get_by_role("button", name="Send existing rows").click()
