@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from auditor import __version__, conventions
+from auditor.cli import _option_values as option_values
 
 EPILOGUE = """\
 exit codes:
@@ -158,8 +159,10 @@ def _add_audit_commands(command: AddCommand) -> None:
     )
     schema.add_argument("audit", metavar="AUDIT", help="audit whose target to print")
     schema.add_argument("--create", action="store_true", help="print CREATE TABLE even if the target is there")
-    schema.add_argument("--dist-key", type=_names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
-    schema.add_argument("--sort-key", type=_names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
+    schema.add_argument(
+        "--dist-key", type=option_values.names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift"
+    )
+    schema.add_argument("--sort-key", type=option_values.names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
 
     more = "via: of the audit names its folder, and how many dumps are kept. Needs Spark, the extra pipeline."
     dump = _with_config(command("dump", _lazy("_audits", "dump"), "Dump an audit's source to Parquet files, which stand in for it", more))
@@ -187,25 +190,37 @@ def _add_diff_command(command: AddCommand) -> None:
         metavar="URL TABLE",
         help="source and target, each as URL and table, or a SELECT in quotes; URL2 may be left out",
     )
-    diff.add_argument("-k", "--key", type=_names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
+    diff.add_argument(
+        "-k", "--key", type=option_values.names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row"
+    )
     more = "columns to compare (default: all columns of the source)"
-    diff.add_argument("-c", "--columns", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    diff.add_argument("-c", "--columns", type=option_values.names, action="extend", default=[], metavar="COLUMN,..", help=more)
     more = "columns to leave out"
-    diff.add_argument("--exclude", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    diff.add_argument("--exclude", type=option_values.names, action="extend", default=[], metavar="COLUMN,..", help=more)
     more = "columns that have another name in the target"
     diff.add_argument(
-        "--rename", type=_pairs("a name and its name in the target", str), action="extend", default=[], metavar="A=B,..", help=more
+        "--rename",
+        type=option_values.pairs("a name and its name in the target", str),
+        action="extend",
+        default=[],
+        metavar="A=B,..",
+        help=more,
     )
     more = "how far numbers (0.01, or 0.1%% of the greater one) or times (1s) of a column may differ and still be equal"
     diff.add_argument(
-        "--tolerance", type=_pairs("a column and its tolerance", _tolerance), action="extend", default=[], metavar="COLUMN=X,..", help=more
+        "--tolerance",
+        type=option_values.pairs("a column and its tolerance", option_values.tolerance),
+        action="extend",
+        default=[],
+        metavar="COLUMN=X,..",
+        help=more,
     )
     more = "what still counts as a match: a similarity (0.999), rows=N that may differ, or share=0.01%% of the rows"
-    diff.add_argument("--threshold", type=_threshold, metavar="X", help=more)
+    diff.add_argument("--threshold", type=option_values.threshold, metavar="X", help=more)
     diff.add_argument("-w", "--where", metavar="CONDITION", help="compare only rows that fulfil this, as in: status <> 'draft'")
     more = "the tool that writes the target, whose flags, versions and columns are taken into account"
     diff.add_argument("--convention", choices=conventions.NAMES, metavar="NAME", help=f"{more}: {', '.join(conventions.NAMES)}")
-    diff.add_argument("-l", "--limit", type=_count, metavar="N", help="name at most N differences; all are counted")
+    diff.add_argument("-l", "--limit", type=option_values.count, metavar="N", help="name at most N differences; all are counted")
     _add_report_options(diff, "csv", "html")
     _add_quiet_option(diff)
 
@@ -221,7 +236,7 @@ def _add_certify_command(command: AddCommand) -> None:
     more = "engine that holds the other side of the audits (default: an embedded DuckDB)"
     certify.add_argument("--against", default="", metavar="URL", help=more)
     more = "try these alone: selftest, facts, types, target, source (default: all that the engine has)"
-    certify.add_argument("--parts", type=_names, default=(), metavar="PART,..", help=more)
+    certify.add_argument("--parts", type=option_values.names, default=(), metavar="PART,..", help=more)
     certify.add_argument("--minutes", type=float, default=60.0, metavar="N", help="begin nothing after N minutes (default: %(default)g)")
     certify.add_argument("--dry-run", action="store_true", help="print what it would cost, and do nothing")
     certify.add_argument("--output", metavar="FILE", help="write the certificate to this file, as JSON")
@@ -237,17 +252,25 @@ def _add_run_command(command: AddCommand) -> None:
     run.add_argument("--all", action="store_true", help="run all audits of the configuration")
     run.add_argument("--due", action="store_true", help="run all audits that are due by their schedules, and all pending runs")
     more = "run N audits at a time (default: 1); limits: of each connection and database hold for all of them together"
-    run.add_argument("-j", "--jobs", type=_jobs, default=1, metavar="N", help=more)
+    run.add_argument("-j", "--jobs", type=option_values.count, default=1, metavar="N", help=more)
     _add_report_options(run, "junit")
     _add_quiet_option(run)
     run.add_argument("--reason", default="", metavar="TEXT", help="reason to store with the run")
     run.add_argument(
-        "--keys", type=_keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
+        "--keys",
+        type=option_values.keys,
+        metavar="FROM..TO",
+        help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)",
     )
-    run.add_argument("--times", type=_times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
+    run.add_argument(
+        "--times", type=option_values.times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)"
+    )
     run.add_argument("--method", choices=METHODS, help="use this method instead of the audit's; the audit's status stays as it is")
     run.add_argument(
-        "--t", type=_scattered, metavar="N", help="let a partition name up to N scattered differences from its sums (method exact)"
+        "--t",
+        type=option_values.scattered,
+        metavar="N",
+        help="let a partition name up to N scattered differences from its sums (method exact)",
     )
     run.add_argument("--rescan", action="store_true", help="scan the source in spite of its live summaries, and prove them by that")
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
@@ -303,7 +326,7 @@ def _add_run_commands(command: AddCommand) -> None:
     costs = _with_server(_with_config(command("costs", _lazy("_listing", "costs"), "Say what audits cost, by audit and day", more)))
     since = costs.add_mutually_exclusive_group()
     since.add_argument("--since", type=datetime.date.fromisoformat, metavar="DATE", help="the first day, UTC")
-    since.add_argument("--days", type=_count, metavar="N", help="the last N days, today among them (default: 7)")
+    since.add_argument("--days", type=option_values.count, metavar="N", help="the last N days, today among them (default: 7)")
     costs.add_argument("--by", choices=("audit", "day", "connection"), help="add up by this alone (default: by day and audit)")
     _add_format_option(costs, "text", "json")
 
@@ -327,7 +350,7 @@ def _add_run_commands(command: AddCommand) -> None:
 def _add_incident_commands(command: AddCommand) -> None:
     listing = _with_server(_with_config(command("incidents", _lazy("_incidents", "incidents"), "List incidents, newest first")))
     listing.add_argument("audit", nargs="?", metavar="AUDIT", help="list only the incidents of this audit")
-    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="list at most N (default: %(default)s)")
+    listing.add_argument("--limit", type=option_values.count, default=20, metavar="N", help="list at most N (default: %(default)s)")
     _add_format_option(listing, "text", "json")
 
     summary = "Say that you know of an audit's open incident"
@@ -339,7 +362,7 @@ def _add_incident_commands(command: AddCommand) -> None:
     known.add_argument("audit", metavar="AUDIT", help="audit whose incident is acknowledged")
     known.add_argument("--why", default="", metavar="REASON", help="the reason, for others to read")
     known.add_argument("--mute", action="store_true", help="notify nobody about the incident")
-    known.add_argument("--until", type=_moment, metavar="TIME", help="when it ends (ISO 8601; without a zone UTC)")
+    known.add_argument("--until", type=option_values.moment, metavar="TIME", help="when it ends (ISO 8601; without a zone UTC)")
     known.add_argument("--known", action="store_true", help="let it end, too, with the first run that finds a new differing row")
     known.add_argument("--withdraw", action="store_true", help="withdraw it, so that all are notified again")
     _add_format_option(known, "text", "json")
@@ -379,9 +402,9 @@ def _add_wait_command(command: AddCommand) -> None:
     wait = _with_server(_with_config(command("wait", _lazy("_wait", "wait"), summary, more)))
     wait.add_argument("audits", nargs="+", metavar="AUDIT", help="audits of tables or segments that must all verify it, or patterns")
     more = "the moment (ISO 8601; without a zone UTC), such as the end of the interval that the next step reads"
-    wait.add_argument("--verified-through", dest="through", type=_moment, required=True, metavar="TIME", help=more)
+    wait.add_argument("--verified-through", dest="through", type=option_values.moment, required=True, metavar="TIME", help=more)
     more = "how long to wait, such as 30m; 0 looks once (default: 1h)"
-    wait.add_argument("--timeout", type=_duration, default=3600.0, metavar="DURATION", help=more)
+    wait.add_argument("--timeout", type=option_values.duration, default=3600.0, metavar="DURATION", help=more)
     _add_format_option(wait, "text", "json")
     _add_quiet_option(wait)
 
@@ -424,7 +447,9 @@ def _add_trace_command(command: AddCommand) -> None:
     trace.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last run)")
     key = "trace this row instead of those that the run names; of several columns with commas between, or as a JSON list; may be repeated"
     trace.add_argument("--key", action="append", default=[], metavar="KEY", help=key)
-    trace.add_argument("--limit", type=_count, default=20, metavar="N", help="rows that are traced at most (default: %(default)s)")
+    trace.add_argument(
+        "--limit", type=option_values.count, default=20, metavar="N", help="rows that are traced at most (default: %(default)s)"
+    )
     _add_format_option(trace, "text", "json")
     _add_quiet_option(trace)
 
@@ -470,10 +495,14 @@ def _add_patch_command(command: AddCommand) -> None:
     patch.add_argument("--format", choices=("sql", "json", "csv"), help="output format of a printed patch (default: sql)")
     patch.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     patch.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
-    patch.add_argument("--keys", type=_keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
-    patch.add_argument("--columns", type=_names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
+    patch.add_argument(
+        "--keys", type=option_values.keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty"
+    )
+    patch.add_argument(
+        "--columns", type=option_values.names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone"
+    )
     patch.add_argument("--only", choices=("missing", "changed", "extra"), help="patch only rows of this kind")
-    patch.add_argument("--limit", type=_count, metavar="N", help="patch at most the first N differences")
+    patch.add_argument("--limit", type=option_values.count, metavar="N", help="patch at most the first N differences")
     patch.add_argument("--delete-extra", action="store_true", help="also delete the rows that only the target has")
     patch.add_argument(
         "--accept",
@@ -494,7 +523,9 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     )
     bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), summary, more))
     bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied again")
-    bootstrap.add_argument("--keys", type=_keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
+    bootstrap.add_argument(
+        "--keys", type=option_values.keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty"
+    )
     bootstrap.add_argument(
         "--partitions",
         default="",
@@ -527,7 +558,7 @@ def _add_service_commands(command: AddCommand) -> None:
     scopes = ("read", "run", "define", "pipeline", "repair", "apply", "admin")
     create.add_argument("--scope", required=True, choices=scopes, help="what the token permits")
     more = "limit it to audits of these names, or patterns such as 'shop.*' (default: all)"
-    create.add_argument("--audits", type=_names, default=(), metavar="AUDIT,..", help=more)
+    create.add_argument("--audits", type=option_values.names, default=(), metavar="AUDIT,..", help=more)
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
     _add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
     revoke = actions.add_parser("revoke", help="revoke a token at once")
@@ -587,7 +618,9 @@ def _add_pipeline_command(command: AddCommand) -> None:
     schemas = added["schemas"]
     schemas.add_argument("table", nargs="?", metavar="TABLE", help="only of this table, or of those that match a pattern")
     schemas.add_argument("--create", metavar="ENGINE", help="print the CREATE TABLE for this engine instead, of one table")
-    schemas.add_argument("--version", type=_count, metavar="N", help="with --create: for the rows of this version (default: the last one)")
+    schemas.add_argument(
+        "--version", type=option_values.count, metavar="N", help="with --create: for the rows of this version (default: the last one)"
+    )
     added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
     which = "only of this table, or of those that match a pattern, such as 'crm.*'; may be given repeatedly"
@@ -605,7 +638,9 @@ def _add_pipeline_command(command: AddCommand) -> None:
 def _add_refresh_options(refresh: argparse.ArgumentParser) -> None:
     refresh.add_argument("--table", metavar="TABLE", help="of this table, or of those that match a pattern (default: of all)")
     chosen = refresh.add_mutually_exclusive_group()
-    chosen.add_argument("--keys", type=_keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty")
+    chosen.add_argument(
+        "--keys", type=option_values.keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty"
+    )
     chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
     chosen.add_argument("--list", action="store_true", help="list the refreshes so far instead, newest first")
     _add_apply_option(refresh, "send them, or continue a refresh that was stopped; without it, only the plan is printed")
@@ -628,7 +663,7 @@ def _add_events_options(events: argparse.ArgumentParser) -> None:
     where = "behind which they begin: earliest, latest, FILE:POS of the source's log, or the position of an earlier line"
     events.add_argument("--from", dest="start", metavar="POSITION", required=True, help=where)
     events.add_argument("--follow", action="store_true", help="go on with what is staged later, until a signal")
-    events.add_argument("--limit", type=_count, metavar="N", help="print no more than so many lines")
+    events.add_argument("--limit", type=option_values.count, metavar="N", help="print no more than so many lines")
 
 
 def _add_heartbeat_command(command: AddCommand) -> None:
@@ -701,121 +736,7 @@ def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
     return call
 
 
-# options that several commands share, and how their values are parsed
-
-
-def _keys(text: str) -> dict[str, int]:
-    """Parse a range of keys such as ``1000..2000``, both ends included."""
-    from auditor.config import MAX_KEY, MIN_KEY
-
-    ends = {name: int(key) for name, key in _range_ends(text, r"-?\d{1,20}").items()}
-    if not all(MIN_KEY <= key <= MAX_KEY for key in ends.values()):
-        raise argparse.ArgumentTypeError(f"{text!r}: write keys from {MIN_KEY} to {MAX_KEY}")
-    if len(ends) == 2 and ends["from"] > ends["to"]:
-        raise argparse.ArgumentTypeError(f"{text!r}: the first key is greater than the last; exchange them")
-    return ends
-
-
-def _times(text: str) -> dict[str, str]:
-    """Parse a range of times such as ``2026-11-01..2026-12-01``, without its last moment; the ends stay as they are written."""
-    from auditor.model import parse_time
-
-    ends = _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
-    try:
-        times = [parse_time(end) for end in ends.values()]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
-    if len(times) == 2 and times[0] >= times[1]:
-        raise argparse.ArgumentTypeError(f"{text!r}: the first time is not before the last; exchange them")
-    return ends
-
-
-def _moment(text: str) -> datetime.datetime:
-    """Parse a moment; one without a zone is in UTC."""
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write it like 2026-11-01T06:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-
-
-def _duration(text: str) -> float:
-    """Parse a duration of at least 0, in seconds."""
-    from auditor.config import parse_duration
-
-    try:
-        seconds = float(parse_duration(text))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write it like 30m, 2h or 90 (seconds)")
-    return seconds
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Split names at their commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _pairs(what: str, parse: Callable[[str], Any]) -> Callable[[str], list[tuple[str, Any]]]:
-    """Return a function that parses pairs ``NAME=VALUE``, with commas between; ``what`` they are is said of others."""
-
-    def pairs(text: str) -> list[tuple[str, Any]]:
-        parts = [part.partition("=") for part in _names(text)]
-        if not parts or not all(name.strip() and value.strip() for name, _, value in parts):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}; write them with = between, and commas between several")
-        return [(name.strip(), parse(value.strip())) for name, _, value in parts]
-
-    return pairs
-
-
-def _tolerance(text: str) -> dict[str, Any]:
-    """Parse how far two values may differ, as an audit's ``tolerance``."""
-    number = r"\d+(?:\.\d+)?(?:e-?\d+)?"
-    if re.fullmatch(number, text):
-        return {"absolute": float(text)}
-    if re.fullmatch(f"{number}%", text):
-        return {"relative": float(text[:-1]) / 100}
-    return {"time": _duration(text)}
-
-
-def _threshold(text: str) -> dict[str, Any]:
-    """Parse what still counts as a match, as an audit's ``threshold``."""
-    name, given, value = text.partition("=")
-    try:
-        if given and name.strip() in ("rows", "share"):
-            return {name.strip(): int(value) if name.strip() == "rows" else value.strip()}
-        return {"score": float(text)}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a threshold; write a similarity (0.999), rows=10 or share=0.01%") from None
-
-
-def _count(text: str) -> int:
-    """Parse a number of things, at least 1."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def _scattered(text: str) -> int:
-    """Parse an audit's ``t``."""
-    if not text.isdecimal() or not 1 <= int(text) <= 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of differences; write 1 to 16")
-    return int(text)
-
-
-def _jobs(text: str) -> int:
-    """Parse how many audits run at a time, at least 1."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of audits; write 1 or more")
-    return int(text)
-
-
-def _range_ends(text: str, pattern: str) -> dict[str, str]:
-    match = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
-    if not match or not any(match.groups()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a range; write FROM..TO, FROM.. or ..TO")
-    return {name: end for name, end in zip(("from", "to"), match.groups(), strict=True) if end}
+# options that several commands share
 
 
 def _add_list_options(command: argparse.ArgumentParser) -> None:

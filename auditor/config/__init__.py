@@ -16,16 +16,9 @@ from auditor.config._audit import (
     KeyRange,
     Override,
     Partition,
-    Proxy,
-    QueryRef,
-    SideRef,
     SliceSettings,
-    TableRef,
-    ThroughTopic,
     TimeRange,
-    TopicRef,
     select_audits,
-    table_name,
 )
 from auditor.config._base import (
     Budget,
@@ -78,6 +71,7 @@ from auditor.config._pipeline import (
 from auditor.config._schedule import Schedule
 from auditor.config._service import Auth, ProxyGroup, Service
 from auditor.config._settings import LimitedSettings, Settings, find_secrets
+from auditor.config._sides import Proxy, QueryRef, SideRef, TableRef, ThroughTopic, TopicRef, table_name
 from auditor.config._store import Evidence, Retention, Store
 from auditor.config._tolerance import Allowed, Threshold, Tolerance
 from auditor.config._topic_source import PublishedBy, ReadTopic, TopicColumns, TopicSource

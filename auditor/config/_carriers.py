@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dialects
-from auditor.config._audit import Audit, QueryRef, SideRef, TableRef, TopicRef
+from auditor.config._audit import Audit
 from auditor.config._base import suggest
 from auditor.config._connection import ConnectionSettings
 from auditor.config._pipeline import Pipeline
+from auditor.config._sides import QueryRef, SideRef, TableRef, TopicRef
 from auditor.errors import BadUrl
 
 

@@ -16,19 +16,7 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import (
-    FORMS,
-    Audit,
-    Columns,
-    Override,
-    Partition,
-    QueryRef,
-    SliceSettings,
-    TableRef,
-    ThroughTopic,
-    TopicRef,
-    written_place,
-)
+from auditor.config._audit import Audit, Columns, Override, Partition, SliceSettings, written_place
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
@@ -48,6 +36,7 @@ from auditor.config._pipeline import (
     Versions,
 )
 from auditor.config._settings import Settings
+from auditor.config._sides import FORMS, QueryRef, TableRef, ThroughTopic, TopicRef
 from auditor.config._store import Store
 from auditor.config._topic_source import TopicSource
 from auditor.config._topics import TopicTarget

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import AfterValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from auditor.config._audit import Audit, AuditGroup, TopicRef, find_topic_problems, split_groups
+from auditor.config._audit import Audit, AuditGroup, find_topic_problems, split_groups
 from auditor.config._base import Strict, describe_unknown, suggest
 from auditor.config._broker import Broker, find_unverified_brokers, list_secrets
 from auditor.config._carriers import find_history_problems, find_unalignable, find_unordered
@@ -18,6 +18,7 @@ from auditor.config._connection import ConnectionSettings, find_unverified, shar
 from auditor.config._notify import Notify
 from auditor.config._pipeline import ANEW, Pipeline, SegmentAudit, find_problems, find_segment_problems
 from auditor.config._service import Service
+from auditor.config._sides import TopicRef
 from auditor.config._store import Evidence, Retention, Store
 from auditor.errors import ConfigError, UnknownAudit, UnknownPipeline
 
