@@ -71,7 +71,7 @@ class Faulty:
         ends = {"source": {"connection": "here", "table": tables[0]}, "target": {"connection": "there", "table": tables[1]}}
         path = self.directory / "auditor.yaml"
         path.write_text(json.dumps({"connections": connections, "audits": {"faulty": {"method": "signature", **ends, **audit}}}))
-        code = main(["run", "faulty", "--quiet", "--config", str(path), *options])
+        code = main(["run", "faulty", "--quiet", "--json", "--config", str(path), *options])
         self.out, self.error = self.capsys.readouterr()
         for text in (self.out, self.error):
             assert "Traceback" not in text

@@ -118,7 +118,7 @@ def test_times_of_coarser_columns_count_once_they_are_a_step_apart() -> None:
 
 def test_connections_that_take_no_heartbeats_are_refused() -> None:
     for settings, connection, sentence in (
-        (settings_of("duckdb:///d.duckdb"), "her", "there is no connection 'her'; did you mean 'here'? (connections here: here)"),
+        (settings_of("duckdb:///d.duckdb"), "her", "there is no connection 'her'; did you mean 'here'\\? \\(connections here: here\\)"),
         (Settings(connections={"here": ConnectionSettings(url="mysql://h/shop")}, audits={}), "here", "may only read; add write"),
         (settings_of("duckdb:///d.duckdb"), "here", "into MySQL, MariaDB and PostgreSQL, and 'here' leads to duckdb"),
     ):
@@ -224,4 +224,4 @@ def test_a_scan_keeps_the_last_heartbeat_and_the_transactions_behind_it(engine: 
 
 
 def test_the_default_table_is_that_of_the_writer() -> None:
-    assert config.Heartbeat().model_dump() == {"table": HEARTBEAT_TABLE, "column": "beat_at", "ahead": 60.0}
+    assert config.Heartbeat().model_dump() == {"table": HEARTBEAT_TABLE, "column": "beat_at", "ahead": 60.0, "rows": {}}

@@ -172,7 +172,7 @@ def test_slice_needs_a_key_of_one_integer_column(pair: LivePair) -> None:
     report = run_slice(pair, audit(["name"]), keys={"from": 1, "to": 2})
     assert report.state is State.FAILED and report.verdict is Verdict.UNKNOWN and report.exit_code == 2
     assert report.reasons[0].endswith("a range of keys needs a key of one integer column, and that of audit slice is name (text)")
-    with pytest.raises(ConfigError, match="a key of one integer column, and this audit's has several"):
+    with pytest.raises(ConfigError, match="a key of one integer column, and this audit's key has several"):
         run_slice(pair, audit(["n", "name"]), keys={"from": 1, "to": 2})
 
 
@@ -259,7 +259,7 @@ def test_invalid_time_bounds_are_rejected(value: Any) -> None:
         ({"keys": {"from": 2, "to": 1}}, "from is greater than to"),
         ({"keys": {"from": 2, "column": "id"}}, "unknown setting 'column'"),
         ({"times": {"from": "2024-01-01", "to": "2024-01-01"}}, "from is not before to"),
-        ({"times": {"from": "2024-01-02"}}, "names no column of times; write partition"),
+        ({"times": {"from": "2024-01-02"}}, "names no column of times, by which a range of times is chosen"),
     ],
 )
 def test_invalid_slices_are_rejected(overrides: dict[str, Any], sentence: str) -> None:

@@ -152,7 +152,7 @@ def test_a_file_that_somebody_changed_is_not_loaded(duck: Small, tmp_path: Path,
 
     with armed("bootstrap.loaded", change, nth=1):
         says = refused(duck, BootstrapFailed)
-    assert "range-000000.txt is not what manifest.json says of it; drop the copy with --drop-old, and run it again" in says
+    assert "range-000000.txt is not what manifest.json says of it; drop the copy with --drop-old --apply, and copy again" in says
     use_cases.drop_left(duck.settings, duck.store, "small")
     assert use_cases.run_bootstrap(duck.settings, duck.store, "small").rows == 40 and not list(tmp_path.glob("auditor-bootstrap-*"))
 
