@@ -329,7 +329,8 @@ def _audit_again(settings: Settings, store: Store, report: Report, patched: Patc
     if not patched.counts.total() - patched.counts["equal"]:
         return None, ""
     try:
-        after = audit_keys_again(settings, store, report, patched.keys, followed, f"check after patch {patched.patch} of run {report.run}")
+        reason = f"check after patch {patched.patch[:12]} of run {report.run[:12]}"
+        after = audit_keys_again(settings, store, report, patched.keys, followed, reason)
     except AuditorError as error:
         why = f"the patched rows were not audited again: {error}"
         patches.save_after(store, patched.patch, None, why)

@@ -110,7 +110,7 @@ def test_a_patch_is_proposed_applied_audited_and_undone(own: Service) -> None:
     assert {row["outcome"] for row in get(own, f"/patches/{patch['patch']}/rows")["items"]} == {"written"}
     after = runs.get_run(own.store, done["after_run"])
     assert (after.verdict, after.requested_by) == (Verdict.MATCH, "the apply token")
-    assert after.reason == f"check after patch {patch['patch']} of run {own.runs['orders']}"
+    assert after.reason == f"check after patch {patch['patch'][:12]} of run {own.runs['orders'][:12]}"
 
     assert [one["patch"] for one in get(own, f"/runs/{after.run}/patches")["items"]] == [patch["patch"]]
     assert get(own, f"/runs/{after.run}/report")["reason"] == after.reason

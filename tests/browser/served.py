@@ -179,7 +179,6 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
     ):
         service.run_audit(configured, name, store=store, requested_by="the tests", reason="to have something to show")
     patches.propose(configured, store, newest_run(store, "patched")[0], Selection(delete_extra=True), who="the tests")
-    secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     now = dt.datetime.now(dt.UTC)
     pipeline_samples.create(configured, store, now)
     segment_samples.create(configured, store, now)
@@ -187,6 +186,14 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
     later = now + dt.timedelta(days=1)  # so that they run until the last test
     pipeline_samples.heartbeat(store, later)
     pipelines.set_progress(store, many_tables.PIPELINE, many_tables.progress(later))
+    with serve(configured, store, insecure=insecure) as running:
+        yield running
+
+
+@contextmanager
+def serve(configured: Settings, store: Store, *, insecure: bool = False) -> Iterator[Site]:
+    """Run the pages and a worker for the block, with a new token of every scope; close the store at its end."""
+    secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     workers = Workers(configured, store, 1)
     workers.start()
     try:

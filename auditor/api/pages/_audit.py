@@ -34,6 +34,7 @@ from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.service import audits, bisection, difference_changes, incidents, stored_runs, workers
 from auditor.store import audit_state, runs
 from auditor.store import bootstraps as stored_bootstraps
+from auditor.store import incidents as stored_incidents
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
@@ -154,6 +155,8 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         first_rows=list_first(app.store, report, FIRST_ROWS) if report and not definition.rolling else None,
         changes=_changes(app, last),
         incident=shown.incident if shown else None,
+        closed=next((known for known in stored_incidents.list_incidents(app.store, audit=name, limit=1) if known.closed), None),
+        defined=shown.defined if shown else False,
         mark=mark,
         threshold=formatting.threshold(definition.threshold),
         settings=yaml_text(service.definition(definition)),

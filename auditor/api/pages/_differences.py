@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -101,7 +101,7 @@ def list_first(store: Store, report: Report, size: int) -> Shown | None:
     if report.differences is None:
         return None
     shown = list_shown(store, report.run, Filter(), size)
-    return replace(shown, next=None) if shown.listed else None
+    return shown if shown.listed else None
 
 
 def mark(values: ColumnValues) -> tuple[Markup, Markup]:

@@ -24,7 +24,7 @@ GLOSSARY = {
     "trend": "The scores of the last 30 days; each mark is a run.",
     "limits": "How much the auditor asks of the database at once, and after how long the server cancels a statement of it.",
     "incident": "The time from the first mismatch to the run that found everything equal again. Somebody can acknowledge or mute it.",
-    "changes": "Rows go by their keys: new differ in this run alone, gone in the other alone, the same in both.",
+    "changes": "Rows are matched by their keys: new differ in this run alone, gone in the other alone, the same in both.",
     "days": "The worst verdict of each of the last 30 days. High: mismatch. Middle: unknown. Low: match. Empty: no run.",
     "partition": "A part of the table that is summarised as one, the same on both sides: a range of keys, or a bucket of their hashes.",
     "heat": "Every partition of the table, in order. Point at one, or use the arrow keys, to see its keys and its state.",

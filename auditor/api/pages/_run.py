@@ -71,6 +71,7 @@ def changes_page(request: Request, app: App, visitor: Reader, run: str, since: s
     with slow_request():
         changes = difference_changes.compare_runs(app.store, since, run, CHANGES_SHOWN)
     later, earlier = runs.get_run(app.store, changes.later), runs.get_run(app.store, changes.earlier)
+    others = _other_runs(app, later)
     return render_page(
         request,
         "changes.html",
@@ -78,7 +79,7 @@ def changes_page(request: Request, app: App, visitor: Reader, run: str, since: s
         changes=changes,
         later=later,
         earlier=earlier,
-        others=_other_runs(app, later),
+        others=others if any(run.run == earlier.run for run in others) else [earlier, *others],
         mark=mark,
     )
 
@@ -131,8 +132,8 @@ def run_again(app: App, visitor: Runner, run: str) -> RedirectResponse:
 
 
 def _other_runs(app: AppState, stored: StoredRun) -> list[StoredRun]:
-    """Return the newest runs of a run's audit that ended in a verdict, without this one."""
-    listed = runs.list_runs(app.store, audit=stored.audit, state=State.DONE, limit=OTHER_RUNS + 1)
+    """Return the newest runs of a run's audit with its own settings that ended in a verdict, without this one."""
+    listed = runs.list_runs(app.store, audit=stored.audit, state=State.DONE, limit=OTHER_RUNS + 1, own_only=True)
     return [run for run in listed if run.run != stored.run][:OTHER_RUNS]
 
 
