@@ -122,6 +122,12 @@ def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tup
     return Verdict.UNKNOWN, (*reasons, explanation, suggestion)
 
 
+def unknown_unaligned(reasons: Sequence[str], why: str) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict unknown for a mismatch of a run that should have been aligned and is not: its sides were read at two moments."""
+    explanation = f"the run is not aligned ({why}), so rows in flight may be all that differs"
+    return Verdict.UNKNOWN, (*reasons, explanation, "to distinguish them in such runs, write settle or recheck in the audit")
+
+
 def _is_changing(differences: Differences) -> bool:
     """Return whether rows changed during the run, or were looked up; whether young rows explain the rest is counted after this."""
     return bool(differences.unsettled or differences.cleared or differences.history)

@@ -348,8 +348,11 @@ class AuditRun:
             known = findings.comparison, findings.differences, findings.jaccard
             findings.verdict, findings.reasons = verdict.conclude(*known, self.audit.threshold, plan.undecided_documents)
         findings.verdict, findings.reasons = result.doubt(findings.verdict, findings.reasons)
-        if findings.verdict is Verdict.MISMATCH and plan.watermark and not is_step(self.audit, plan.method):
-            self._doubt_in_flight(plan, findings)
+        if findings.verdict is Verdict.MISMATCH and not is_step(self.audit, plan.method):
+            if plan.watermark:
+                self._doubt_in_flight(plan, findings)
+            elif (why := self._why_not_aligned()) and not (self.audit.recheck or self.audit.history):
+                findings.verdict, findings.reasons = verdict.unknown_unaligned(findings.reasons, why)
         compares_all = not (plan.slice or plan.partition_ranges or plan.watermark or self.audit.where or findings.comparison.skipped)
         findings.reasons += describe_conventions(self.reader, plan, findings, compares_all=compares_all)
         self.reader.end_snapshots()
@@ -414,6 +417,10 @@ class AuditRun:
         if young := in_flight.count_explaining(self.reader, now, findings.aligned, chosen):
             findings.verdict, findings.reasons = verdict.unknown_in_flight(findings.reasons, young, named=plan.method == "exact")
 
+    def _why_not_aligned(self) -> str:
+        """Return why a run that should be aligned is not, as a clause; empty if it is, or was not to be."""
+        return "" if self.live_summaries and self.live_summaries.check else self.aligner.why_not
+
     def _report(self, state: State, verdict: Verdict, reasons: tuple[str, ...], exit_code: int, began: datetime, seconds: float) -> Report:
         """Return the report of the run as far as it got."""
         findings, plan = self.findings, self.plan
@@ -441,7 +448,7 @@ class AuditRun:
             covered=self.share_read,
             slice=plan.slice if plan else self.slice,
             aligned=self.aligner.alignment if findings else None,
-            not_aligned="" if self.live_summaries and self.live_summaries.check else self.aligner.why_not,
+            not_aligned=self._why_not_aligned(),
             live=self.live_summaries.check if self.live_summaries and findings else None,
             retries=sum(connection.retries for connection in self.reader.sides.values()),
             notes=notes_of(
