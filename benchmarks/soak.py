@@ -1,8 +1,9 @@
 """An endurance run: ``python -m benchmarks.soak --hours 24`` lets a pipeline, audits and a service work while all around them changes.
 
 A source is written to without a pause. In turn its log is rotated, its password and its certificate are changed, and each part is killed
-and started again: service, pipeline, source and target. Clocks are compressed: parts are kept for minutes, audits run every minute. At the
-end nothing may differ, no verdict may have been a mismatch, and memory, store and staging may not have grown in the second half.
+and started again: service, pipeline, source and target. Clocks are compressed: parts are kept for minutes, ten runs are kept of an audit,
+and audits run every minute. At the end nothing may differ, no verdict may have been a mismatch, and memory, store and staging may not
+have grown in the second half.
 
 It prints its figures as Markdown, and exits with 1 where one of them is not as it has to be.
 """
@@ -99,6 +100,8 @@ class Soak:
     disturbances: Counter[str] = field(default_factory=Counter)
     samples: list[Sample] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    verdicts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Audit and verdict of each run that ended; the store forgets most of them."""
     _password: str = field(default_factory=lambda: secrets.token_hex(8))
     _parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _port: int = field(default_factory=free_port)
@@ -277,6 +280,12 @@ class Soak:
             store = sum(path.stat().st_size for path in self.folder.glob("auditor.db*"))
             staging = sum(path.stat().st_size for path in _files(self.folder / "staging"))
             self.samples.append(Sample(time.monotonic() - began, memory, store, staging, self._time_page()))
+            self._read_verdicts()
+
+    def _read_verdicts(self) -> None:
+        with self._store() as store, store.reading() as connection:
+            ended = connection.execute(select(runs.c.run, runs.c.audit, runs.c.verdict).where(runs.c.ended.is_not(None))).all()
+        self.verdicts |= {run: (audit, verdict) for run, audit, verdict in ended}
 
     def _time_page(self) -> float | None:
         request = urllib.request.Request(f"http://127.0.0.1:{self._port}/api/v1/audits")
@@ -301,19 +310,21 @@ class Soak:
             time.sleep(5)
         if ran.returncode:
             self.failures.append(f"at the end, auditor run --all ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
-        with self._store() as store, store.reading() as connection:
-            wrong = connection.execute(select(runs.c.run, runs.c.audit).where(runs.c.verdict == Verdict.MISMATCH.value)).all()
-        self.failures += [f"run {run[:12]} of {audit} was a mismatch" for run, audit in wrong]
+        self._read_verdicts()
+        self.failures += [
+            f"run {run[:12]} of {audit} was a mismatch"
+            for run, (audit, verdict) in self.verdicts.items()
+            if verdict == Verdict.MISMATCH.value
+        ]
 
     def report(self) -> str:
         """Return the figures as Markdown, and add to the failures what grew."""
-        with self._store() as store, store.reading() as connection:
-            verdicts = Counter(connection.execute(select(runs.c.verdict)).scalars())
+        verdicts = Counter(verdict for _, verdict in self.verdicts.values())
         lines = [
             f"{self.seconds / 3600:.1f} hours, {self.changes:,} changes of {len(TABLES)} tables, {self.disturbances.total()} disturbances",
             "",
             *(f"- {kind}: {count}" for kind, count in self.disturbances.items()),
-            f"- kept runs by verdict: {', '.join(f'{verdict} {count:,}' for verdict, count in verdicts.most_common())}",
+            f"- runs by verdict: {', '.join(f'{verdict} {count:,}' for verdict, count in verdicts.most_common())}",
             "",
             "| | third quarter | last quarter | change |",
             "|---|--:|--:|--:|",
