@@ -97,7 +97,11 @@ def enqueue_run(
             connection.execute(insert(idempotency_keys).values(hash=_hash(idempotency_key), run=number, request_hash=request_hash))
         return enqueued
 
-    return store.write(work)
+    enqueued = store.write(work)
+    if idempotency_key is not None and enqueued.how not in ("new", "same"):  # it may be the run of this request, sent twice at once
+        with store.reading() as connection:
+            return _find_request(connection, idempotency_key, request_hash) or enqueued
+    return enqueued
 
 
 def find_earlier_request(store: Store, idempotency_key: str, request: Mapping[str, Any]) -> Enqueued | None:

@@ -43,7 +43,7 @@ MOST = 3.0
 """The factor of steps that a doubled input may cost: 2 is linear, 4 quadratic."""
 
 BUILT = {
-    "auditor/cli/_parser.py": "one of the two patterns of keys and times, against an option of the command line",
+    "auditor/cli/_option_values.py": "one of the two patterns of keys and times, against an option of the command line",
     "auditor/pipeline/check.py": "alternatives of plain privileges, against the grants of one account",
     "auditor/pipeline/binlog/ddl.py": "one of the patterns of MOMENTS, against one literal",
     "auditor/pipeline/binlog/sql_tokens.py": "one pattern of tokens in two forms, whose repetitions are possessive",
