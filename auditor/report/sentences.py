@@ -110,12 +110,12 @@ def tell_story(report: Report) -> str:
 
 
 def _outcome(report: Report) -> Iterator[str]:
-    yield from (reason for reason in report.reasons if not _is_in_headline(reason, report))
+    yield from (reason for reason in report.reasons if not is_in_headline(reason, report))
     yield from (f"schema changed: {change}" for change in report.schema_changes)
     yield from lost_lines(report.live) if report.live else ()
 
 
-def _is_in_headline(reason: str, report: Report) -> bool:
+def is_in_headline(reason: str, report: Report) -> bool:
     """Return whether a reason says no more than the headline does."""
     differences = report.differences
     if differences is None or report.comparison is None or differences.estimated:

@@ -152,6 +152,7 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         set_aside=list(sentences.set_aside(report)) if report else [],
         not_read=list(not_read(report)) if report else [],
         story=sentences.tell_story(report) if report else "",
+        reasons=[one for one in row.standing.reasons if not (report and sentences.is_in_headline(one, report))] if row else [],
         first_rows=list_first(app.store, report, FIRST_ROWS) if report and not definition.rolling else None,
         changes=_changes(app, last),
         incident=shown.incident if shown else None,
