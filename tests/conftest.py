@@ -25,7 +25,7 @@ from hypothesis import settings
 
 from auditor import cli
 from auditor.sql import user_sql
-from tests import few, kept_open, new_stores, quick_yaml
+from tests import few, kept_open, new_stores
 from tests.durations import POLLS, SetDurations
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import kafka, mysql, spark
@@ -248,7 +248,6 @@ def what_is_alike_is_made_once() -> Iterator[None]:
         new_stores.copy_new_stores(patch)
         new_stores.compile_once(patch)
         mysql.share_tls_context(patch)
-        quick_yaml.compose_quickly(patch)
         kafka.know_leaders(patch)
         patch.setattr(cli, "parser", cache(cli.parser))  # as many commands are run in this process as tests, and it takes longer than some
         yield
