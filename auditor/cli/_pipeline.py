@@ -335,7 +335,7 @@ def refresh_lines(shown: Sequence[ShownRefresh]) -> Iterator[str]:
 
 
 def _refresh_line(shown: ShownRefresh) -> str:
-    how = f"{shown.rows:,} rows in {shown.chunks:,} chunks, {shown.seconds:,.1f} s"
+    how = f"{plural(shown.rows, 'row')} in {plural(shown.chunks, 'chunk')}, {shown.seconds:,.1f} s"
     locked = f"; rows were locked for {shown.longest:.2f} s at most" if shown.longest else ""
     place = f"; in the log up to {shown.log_place}" if shown.log_place else ""
     return f"{shown.table}: {shown.state}: {how}{locked}{place}{': ' * bool(shown.reason)}{shown.reason}"

@@ -155,7 +155,7 @@ def find_variables(path: Path) -> list[str]:
 
 
 MOST_BRACKETS = 2_000
-"""Brackets up to which libyaml reads a text: it has no limit of its own on how deep they are nested."""
+"""Brackets up to which libyaml reads a text: not every version limits how deep they are nested."""
 
 
 def _compose(text: str) -> yaml.Node | None:

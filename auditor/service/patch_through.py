@@ -64,7 +64,12 @@ def send_refresh(
     if failed := next((request for request in done if request.state == "failed"), None):
         raise RefreshRefused(failed.reason)
     rows = sum(int(request.progress.get("rows", 0)) for request in done)
-    how = f"{rows:,} rows and {len(wanted.keys):,} keys were sent through the pipeline {name}, in {len(wanted.ranges):,} ranges and a list"
+    asked_for = [
+        plural(len(some), one, many)
+        for some, one, many in ((wanted.ranges, "range of keys", "ranges of keys"), (wanted.keys, "single key", "single keys"))
+        if some
+    ]
+    how = f"{plural(rows, 'row was', 'rows were')} sent through the pipeline {name}, of {' and '.join(asked_for)}"
     if why := unnamed(report.differences) if report.differences is not None else "":
         how += f"; {why}"
     lacking = _wait(settings, store, name, done, target, followed.stopped, say)
@@ -193,7 +198,7 @@ def _audit_again(
 ) -> tuple[Report | None, str]:
     """Audit the touched keys again, or the whole table where keys have no order; return the run, or why there is none."""
     try:
-        after = patches.audit_keys_again(settings, store, report, span, followed, f"after rows of run {report.run} were sent anew")
+        after = patches.audit_keys_again(settings, store, report, span, followed, f"after rows of run {report.run} were sent again")
     except AuditorError as error:
         return None, str(error)
     note = f"{rows:,} rows sent {how}; run {after.run[:12]} looked again: {after.verdict.value}"

@@ -63,7 +63,7 @@ def test_commands_that_ask_the_source(live: LiveRoad, engines: Engines, capsys: 
         printed[action] = told.out
     assert "error: " not in printed["check"] and f"shop_{TABLE}: added" in printed["init"]
     assert f"shop_{TABLE}" in config.load(live.config_file).audits
-    form = rf"{live.database}\.{TABLE}: done: 2 rows in 1 chunks, \S+ s; rows were locked for \S+ s at most; in the log up to \S+:\d+\n"
+    form = rf"{live.database}\.{TABLE}: done: 2 rows in 1 chunk, \S+ s; rows were locked for \S+ s at most; in the log up to \S+:\d+\n"
     assert re.fullmatch(form, printed["refresh"])
     live.merge()
     assert live.query(f"SELECT * FROM shop.{TABLE} ORDER BY 1") == [(1, "a"), (2, "b")]

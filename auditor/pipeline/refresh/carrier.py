@@ -229,7 +229,9 @@ class Carrier:
         for member in done:
             progress = member.progress
             extra = {"action": "refreshed", "table": member.refresh.table, "rows": progress["rows"], "chunks": progress["chunks"]}
-            line = f"{member.refresh.table}: {progress['rows']:,} rows were sent in {progress['chunks']:,} chunks"
+            line = (
+                f"{member.refresh.table}: {plural(progress['rows'], 'row was', 'rows were')} sent in {plural(progress['chunks'], 'chunk')}"
+            )
             log.info("%s: %s", self.pipeline, line, extra=extra)
 
     def _fail(self, member: _Member, error: AuditorError) -> None:
