@@ -155,7 +155,7 @@ def check_gaps(offset: dict[str, Any], replica: LiveLog) -> None:
     assert len(other.gaps) == 1 and other.gaps[0].endswith("the log has others, or has them in another order; all tables may differ")
     assert other.behind.startswith("heartbeat") and other.tables == ()
     longer = find_failover(offset | {"heartbeat": trail | {"transactions": 1_000_000}}, replica.source, selection)
-    assert "of 1,000,000 transactions that were read behind heartbeat" in longer.gaps[0]
+    assert "of 1,000,000 transactions that were read after heartbeat" in longer.gaps[0]
     found = find_failover(offset, replica.source, selection)
     replica.run("CREATE TABLE elsewhere (id int PRIMARY KEY)", "INSERT INTO elsewhere VALUES (1)")
     assert not find_failover(offset, replica.source, Selection(["*"], "audit")).gaps, "its own rows stand behind the place"
