@@ -227,7 +227,7 @@ def side_by_side(works: Iterable[Callable[[], T]], at_once: int, stopped: thread
                         yield future.result()
                 if stopped.is_set() or failure:
                     interruption.ask()
-        except BaseException:  # of whoever takes the results, or a second signal
+        except BaseException:  # raised by the caller between two results, or by a second signal
             interruption.ask()
             raise
     if failure:

@@ -1,4 +1,4 @@
-"""Part alarm: from the moment at which a row of the target goes wrong to the moment at which somebody is told.
+"""Part alarm: the time from damage to a row of the target until the message about it.
 
 The service audits a table every minute and tells a channel. At random moments a row is damaged, and put right once that was told; the
 channel then has to hear of the recovery.

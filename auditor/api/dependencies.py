@@ -60,7 +60,7 @@ class AppState:
     """What the service was started with. ``workers``, ``ticker`` and ``pipelines`` are None if they run in other processes."""
 
     unlimited: Settings
-    """The configuration, whoever asks."""
+    """The whole configuration, also where the caller is limited to some of its audits."""
     store: Store
     workers: Workers | None = None
     ticker: Ticker | None = None

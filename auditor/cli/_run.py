@@ -73,7 +73,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, store: Store |
         works = (partial(_run_one, options, configured, store, name, watch, overrides, interruption) for name in names)
         with (
             notifying(configured, store) as notify,
-            closing(side_by_side(works, options.jobs, stopped, interruption)) as ended,  # also where nobody reads what is printed
+            closing(side_by_side(works, options.jobs, stopped, interruption)) as ended,  # also where standard output is closed
         ):
             for name, outcome in ended:
                 if isinstance(outcome, AuditorError):  # the other audits still run and are reported
@@ -150,7 +150,7 @@ def _print_whole_tables(configured: Settings, store: Store, reports: Iterable[Re
 
 
 class _Printer:
-    """Prints each run as it ends, and at the end what becomes of all. As text, of several runs, only those that are no match in full."""
+    """Prints each run as it ends, and a summary at the end. As text, a match among several runs is one line; any other is in full."""
 
     def __init__(self, options: argparse.Namespace, store: Store | None, watch: Watch, names: list[str] | None) -> None:
         """``names`` are the audits to run; None if nobody knows them beforehand."""

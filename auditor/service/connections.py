@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import dialects
 from auditor.api_models.connection import ConnectionCheck, ConnectionSummary, LoadLimits
-from auditor.config import ConnectionSettings, Settings
+from auditor.config import ConnectionSettings, Settings, describe_unknown
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError, BadUrl, EngineBroken, UnknownConnection
 from auditor.service.audits import with_defined_audits
@@ -54,7 +54,7 @@ def _name_engine(connection: ConnectionSettings) -> str:
 def check_connection(settings: Settings, name: str) -> ConnectionCheck:
     """Connect to a database once, without waiting for its load, and list its tables. Raises UnknownConnection."""
     if name not in settings.connections:
-        raise UnknownConnection(f"there is no connection {name!r} (connections here: {', '.join(sorted(settings.connections))})")
+        raise UnknownConnection(describe_unknown("connection", name, settings.connections))
     at, began = dt.datetime.now(dt.UTC), time.monotonic()
     reader, tables, reachable, problem = Reader("check", {"source": name}, settings.connections, patient=False), None, False, ""
     try:
