@@ -134,7 +134,7 @@ class Durations:
     run_poll: float = 0.5
     """Between two looks of a running pipeline at its driver of batches, and at the store."""
     retention_poll: float = 60.0
-    """Between two looks for parts that may be deleted; how long parts are kept is a setting: ``staging: keep``."""
+    """Between two looks for parts that may be deleted; how long parts are kept is a setting: ``keep: parts``."""
     part_reader: float = 300.0
     """For readers of staged events that were copied into another file, before the file is deleted in which they were."""
     spark_answer: float = 60.0

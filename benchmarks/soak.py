@@ -69,8 +69,8 @@ GROWTH = 0.10
 
 CONFIGURATION: Mapping[str, Any] = {
     "store": {"url": "sqlite:///auditor.db"},
-    "keep": {"runs": 10, "days": 1},
-    "pipelines": {"soak": {"staging": {"path": "staging", "keep": "5m"}, "targets": {"wh": {"connection": "wh", "schema": "soak"}}}},
+    "keep": {"runs": 10, "days": 1, "parts": "5m"},
+    "pipelines": {"soak": {"staging": {"path": "staging"}, "targets": {"wh": {"connection": "wh", "schema": "soak"}}}},
     "service": {"workers": 2, "requests_per_minute": 100_000},
 }
 

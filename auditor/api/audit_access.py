@@ -13,7 +13,12 @@ from auditor.api.middleware import ENCODED_SLASH
 from auditor.errors import Forbidden, UnknownAudit, UnknownBootstrap, UnknownPatch, UnknownRepair, UnknownRun
 from auditor.store import Store, bootstraps, patches, repairs, runs
 
-FILTERED = frozenset({"/api/v1/audits", "/api/v1/runs", "/api/v1/incidents", "/api/v1/schedules", "/", "/runs", "/schedules"})
+FILTERED = frozenset(
+    {
+        *("/api/v1/audits", "/api/v1/runs", "/api/v1/incidents", "/api/v1/schedules", "/api/v1/days/{day}/report", "/api/v1/costs"),
+        *("/", "/runs", "/schedules", "/day", "/day/{date}.{format}"),
+    }
+)
 """Lists that show a limited caller no other audits: their handlers ask for the caller's settings, or pass the names on."""
 
 ABOUT_NONE = frozenset({"/logout", "/theme", "/about", "/docs"})

@@ -103,7 +103,7 @@ def get_day_report(request: Request, app: App, day: Day, format: Format = None) 
     """Return the report of all audits on a day (UTC)."""
     days.check_day(day)
     chosen = choose_format(request, format)
-    return _report_response(request, render.day(days.load_day(app.store, app.settings, day), chosen), chosen)
+    return _report_response(request, render.day(days.load_day(app.store, app.settings, day, among=app.visible), chosen), chosen)
 
 
 @routes.get("/costs", response_model=Costs, **route_options("read", 400))
@@ -114,7 +114,7 @@ def get_costs(
     by: Annotated[CostKey | None, Query(description="Add up by this alone; by default by day and audit.")] = None,
 ) -> Costs:
     """Return what audits cost, and what is used of the budgets of the day."""
-    return costs.list_costs(app.settings, app.store, first=since, days=days, by=by)
+    return costs.list_costs(app.settings, app.store, first=since, days=days, by=by, among=app.visible)
 
 
 ConnectionName = Annotated[Text, InPath(description="The connection's name.", max_length=255, examples=["shop"])]

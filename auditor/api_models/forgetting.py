@@ -12,10 +12,11 @@ class KeyPlace(ApiModel):
     """One place in which the key is, or may be."""
 
     place: str = Field(
-        description="What it is: `runs`, `repairs`, `journal`, `left out rows`, `evidence`, or what lies outside of the store."
+        description="What it is: `runs`, `repairs`, `journal`, `left out rows`, `requests`, `dumps`, parts and segments of pipelines, or"
+        " what is not searched."
     )
-    searched: bool = Field(description="Whether it was searched; what was not may hold the key.")
-    found: Count = Field(description="In how many runs, repairs, patches or rows the key is; 0 where it was not searched.")
+    searched: bool = Field(description="Whether all of it was searched; what was not may hold the key.")
+    found: Count = Field(description="In how many runs, repairs, patches, rows, parts, segments or dumps the key was found.")
     removed: Count = Field(description="From how many of them it was removed.")
     what: str = Field(description="What is there, when it goes, and what removing it takes away, for a person.")
 

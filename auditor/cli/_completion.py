@@ -50,6 +50,27 @@ autoload -U +X bashcompinit && bashcompinit
 """
 
 
+FISH = """\
+# fish: auditor completion fish | source, in config.fish
+function __auditor_command -d 'Whether a command is the one that was written'
+    for word in (commandline -opc)[2..]
+        if not string match -q -- '-*' $word
+            test $word = $argv[1]
+            return
+        end
+    end
+    return 1
+end
+function __auditor_names -d 'The names of audits or runs in the configuration that was written'
+    set -l words (commandline -opc)
+    if set -l place (contains -i -- --config $words)
+        auditor completion $argv[1] --config $words[(math $place + 1)] 2>/dev/null
+    else
+        auditor completion $argv[1] 2>/dev/null
+    end
+end"""
+
+
 def completion(options: argparse.Namespace) -> int:
     """Print the script for a shell, or the names that it completes."""
     if options.shell in NAMED.values():
@@ -81,7 +102,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     """Return the script that completes the parser's commands in ``bash``, ``zsh`` or ``fish``. File names are completed as well."""
     commands = _commands(parser)
     if shell == "fish":
-        return "\n".join(["# fish: auditor completion fish | source, in config.fish", *_fish(parser, commands), ""])
+        return "\n".join([FISH, *_fish(parser, commands), ""])
     values = [
         f'    "{name} {option}") words="{" ".join(choices)}" ;;'
         for name, command in commands.items()
@@ -135,17 +156,25 @@ def _words(command: argparse.ArgumentParser) -> list[str]:
 
 
 def _fish(parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
-    names = " ".join(commands)
+    """Yield the lines of the script for fish, which offers an option's values instead of all others, and files where neither is named."""
     choices = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))._choices_actions
     for choice in choices:
-        help = str(choice.help).replace("'", "\\'")
-        yield f"complete -c auditor -n 'not __fish_seen_subcommand_from {names}' -a {choice.dest} -d '{help}'"
+        yield f"complete -c auditor -n __fish_use_subcommand -f -a {choice.dest} -d {_fish_text(str(choice.help))}"
     for name, command in commands.items():
-        condition = f"-n '__fish_seen_subcommand_from {name}'"
+        line = f"complete -c auditor -n '__auditor_command {name}'"
+        values = {
+            option: f" -x -a '{' '.join(map(str, action.choices))}'"
+            for action in command._actions
+            if action.choices and not isinstance(action, argparse._SubParsersAction)
+            for option in action.option_strings
+        }
+        values |= {option: f" -x -a '(__auditor_names {named})'" for option, named in _named_options(command)}
         for word in _words(command):
             kind = f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}" if word.startswith("-") else f"-a {word}"
-            yield f"complete -c auditor {condition} {kind}"
+            yield f"{line} {kind}{values.get(word, '')}"
         if named := _named(command):
-            yield f"complete -c auditor {condition} -f -a '(auditor completion {named} 2>/dev/null)'"
-        for option, named in _named_options(command):
-            yield f"complete -c auditor {condition} -l {option[2:]} -x -a '(auditor completion {named} 2>/dev/null)'"
+            yield f"{line} -f -a '(__auditor_names {named})'"
+
+
+def _fish_text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

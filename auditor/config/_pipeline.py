@@ -184,10 +184,9 @@ class Staging(Strict):
 
     path: str = Field(min_length=1)
     """A folder that the driver and all executors reach by this path, or ``s3://bucket/prefix``."""
-    keep: Duration = 7 * 86400.0
-    """How long a part is kept at least, in seconds, so that a target that is added later can be built from it."""
     budget: Size | None = None
-    """Bytes that parts may take together; beyond it, those that every target has are deleted before ``keep``, the oldest first."""
+    """Bytes that parts may take together; beyond it, those that every target has are deleted before ``keep: parts`` lets them
+    go, the oldest first."""
     when_full: Literal["wait", "drop"] = "wait"
     """What happens when parts that a target still needs fill the budget: staging waits for the target, or the parts are dropped, and
     the target's tables stop until they are copied again."""
@@ -232,10 +231,8 @@ class SegmentSettings(Strict):
 
 
 class Versions(Strict):
-    """How many versions of rows are kept for each audit with ``history``: those of the last hours, as far as the bytes allow."""
+    """How many versions of rows are kept for each audit with ``history``: those of ``keep: versions``, as far as the bytes allow."""
 
-    keep: Duration = 24 * 3600.0
-    """How long a version is kept, in seconds; write ``24h``."""
     bytes: Size = 1_000_000_000
     """Bytes that the versions for one audit may take."""
 

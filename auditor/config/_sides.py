@@ -193,8 +193,6 @@ class Proxy(Strict):
     """The format of the files at a path; by default that of the file's ending, else Parquet."""
     as_of: dt.datetime | None = None
     """The time of the data in the dump; by default the time that the dump states, or the modification time of its file."""
-    keep: int = Field(2, ge=1)
-    """Dumps that ``auditor dump`` keeps, the newest of which stands in for the source."""
 
 
 FORMS = ("one table", "several shards", "one topic", "one query")

@@ -18,7 +18,8 @@ class Store(Strict):
 
 
 class Retention(Strict):
-    """Which runs are stored: the newest ``runs`` of each audit that are not older than ``days``. ``null`` is no limit."""
+    """How long everything is kept that may hold values of rows. Of each audit the newest ``runs`` are stored that are not older than
+    ``days``; ``null`` is no limit."""
 
     runs: int | None = Field(400, ge=1)
     """The newest runs of each audit that are stored; ``null`` for any number."""
@@ -29,6 +30,13 @@ class Retention(Strict):
     journal_key: Annotated[str, AfterValidator(check_key)] | None = Field(None, repr=False)
     """The key by which values of masked columns are encrypted in these rows: ``${AUDITOR_JOURNAL_KEY}``. By default they are not stored,
     and a patch of a table with masked columns cannot be undone."""
+    parts: Duration = 7 * 86400.0
+    """How long the parts that pipelines stage are kept at least, so that a target that is added later can be built from them; a part that
+    a target still needs is kept for longer. What they may take together is ``staging: budget`` of a pipeline."""
+    versions: Duration = 24 * 3600.0
+    """How long pipelines with ``history`` keep the versions of rows; how many bytes these may take is ``history: bytes``."""
+    dumps: int = Field(2, ge=1)
+    """Dumps that ``auditor dump`` keeps of each audit, the newest of which stands in for the source."""
 
 
 def _check_place(text: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.compare.accounting import Key
-from auditor.config import Settings
+from auditor.config import Carrier, Settings
 from auditor.errors import AuditorError, PartDamaged, PartsGone, TableStopped, TraceRefused
 from auditor.model import ColumnPlan, Part, Plan, TableNote
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
@@ -198,6 +198,13 @@ def _lies_within(plan: Plan, key: Key, low: Sequence[str | None], high: Sequence
     return (not first or numbers[: len(first)] > first) and (not last or numbers[: len(last)] <= last)
 
 
+def rename_columns(settings: Settings, names: Mapping[str, str], carrier: Carrier) -> dict[str, str]:
+    """Return what columns are called behind a pipeline, by what the source calls them; ``names`` are those before it."""
+    rename = settings.pipeline(carrier.pipeline).columns_of(carrier.table).rename
+    lowered = {old.lower(): new for old, new in rename.items()}
+    return {column: lowered.get(name.lower(), name) for column, name in names.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class StagedHistory:
     """What one pipeline has staged of keys."""
@@ -233,7 +240,7 @@ class KeyStream:
         try:
             for found in TableEvents(self.store, self.pipeline, root, self.table, EventPlace(pruned)).read():
                 if not isinstance(found, TableNote):
-                    history.take(self._schema(found.part.schema_id), found.batch, found.part)
+                    history.take(self.get_schema(found.part.schema_id), found.batch, found.part)
         except (PartDamaged, PartsGone, TableStopped) as error:
             unread = str(error)
         notes = table_notes.list_notes(self.store, self.pipeline, [self.table], kind="change", after=pruned)
@@ -251,7 +258,7 @@ class KeyStream:
                         of_schema = events.filter(pc.equal(events["kind"], "schema"))
                         if of_schema.num_rows:
                             announced[id] = TableSchema.from_json(of_schema["after"][0].as_py()[0])
-                        history.take(announced.get(id) or self._schema(id), events)
+                        history.take(announced.get(id) or self.get_schema(id), events)
         except TraceRefused:
             raise
         except AuditorError as error:
@@ -272,7 +279,8 @@ class KeyStream:
         """Return where a position is, for a person."""
         return place_in_stream(self.store, self.pipeline, position)
 
-    def _schema(self, schema_id: str) -> TableSchema:
+    def get_schema(self, schema_id: str) -> TableSchema:
+        """Return a schema of the stream's events. Raises PartsGone and StoreError."""
         body = parts.get_schema(self.store, self.pipeline, schema_id)
         if body is None:
             raise PartsGone(f"the schema {schema_id} of a part is not in the store")

@@ -1,7 +1,7 @@
 """Delete the parts that every target has passed and that were kept long enough, and those for which there is no room.
 
-How long parts are kept, and how many bytes they may take, are settings of the pipeline: `Staging.keep` and `Staging.budget` in
-`auditor/config/_pipeline.py`. How often parts are deleted: `retention_poll` in `auditor/durations.py`.
+How long parts are kept is `Retention.parts` in `auditor/config/_store.py`; how many bytes they may take is `Staging.budget` of the pipeline
+in `auditor/config/_pipeline.py`. How often parts are deleted: `retention_poll` in `auditor/durations.py`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class PartDeleter:
     def __post_init__(self) -> None:
         self.emptied = EmptiedFiles(self.store, self.name, self.root)
 
-    def prune(self, pipeline: Pipeline) -> int:
-        """Delete the parts that are not needed, and return their number.
+    def prune(self, pipeline: Pipeline, keep: float) -> int:
+        """Delete the parts that are not needed and were staged more than ``keep`` seconds ago, and return their number.
 
         Where segments are kept, the parts of open segments are needed as well. A part leaves the manifest first: a file that is left by a
         crash in between is swept when the pipeline starts. A target that never reported has passed nothing. Raises StoreError, and
@@ -54,7 +54,7 @@ class PartDeleter:
         """
         self.emptied.delete()
         targets, segmented = list(pipeline.targets), pipeline.segment is not None
-        deleted = parts.delete_passed(self.store, self.name, pipeline.staging.keep, targets=targets, segmented=segmented)
+        deleted = parts.delete_passed(self.store, self.name, keep, targets=targets, segmented=segmented)
         self.emptied.add(delete_files(self.store, self.name, self.root, deleted, targets=targets, segmented=segmented))
         return len(deleted)
 

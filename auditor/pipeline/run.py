@@ -423,7 +423,7 @@ class Run:
         deleter, joining = PartDeleter(self.store, self.name, root), Joining(self.store, self.name, root, self.stop.is_set)
 
         def keep_house() -> None:
-            deleter.prune(self.settings.pipeline(self.name))
+            deleter.prune(self.settings.pipeline(self.name), self.settings.keep.parts)
             if self.stages:
                 joining.join()
 

@@ -112,14 +112,18 @@ def check_day(date: dt.date, today: dt.date | None = None) -> None:
         raise UnknownDay(f"there is no report of {date}: write a day from {FIRST_DAY} to today, {today} (UTC)")
 
 
-def load_day(store: Store, settings: Settings, date: dt.date, now: dt.datetime | None = None) -> Day:
-    """Load the state of every audit on a day, from the runs that started on it or before. Raises StoreError."""
+def load_day(store: Store, settings: Settings, date: dt.date, now: dt.datetime | None = None, among: Container[str] | None = None) -> Day:
+    """Load the state of every audit on a day, from the runs that started on it or before; ``among`` names all that may be shown.
+
+    Raises StoreError.
+    """
     now = now or dt.datetime.now(dt.UTC)
     end = dt.datetime.combine(date, dt.time(), dt.UTC) + dt.timedelta(days=1)
     at = min(now, end)
     by_audit: dict[str, list[StoredRun]] = {}
     for run in _recent_runs(store, end, at - dt.timedelta(days=TREND_DAYS)):
-        by_audit.setdefault(run.audit, []).append(run)
+        if among is None or run.audit in among:
+            by_audit.setdefault(run.audit, []).append(run)
     states = audit_state.get_states(store)
     paused = {name for name in (*by_audit, *settings.audits, *settings.segments) if audit_state.is_paused(states, name)}
     loader = _Loader(store, by_audit, end, at, paused, states if now < end else {}, settings.connections)

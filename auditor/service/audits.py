@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -138,10 +138,11 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
     return overviews
 
 
-def overview_of_day(settings: Settings, store: Store, day: dt.date) -> list[Overview]:
+def overview_of_day(settings: Settings, store: Store, day: dt.date, among: Container[str] | None = None) -> list[Overview]:
     """Return what each audit stood at when a day (UTC) ended, or stands at now if it has not ended, from the runs that started until then.
 
-    These are the audits of tables and of segments, and those that are no longer configured but ran in the last 30 days. Raises StoreError.
+    These are the audits of tables and of segments, and those that are no longer configured but ran in the last 30 days; of these
+    ``among`` names all that may be shown. Raises StoreError.
     """
     now = dt.datetime.now(dt.UTC)
     end = dt.datetime.combine(day, dt.time(), dt.UTC) + dt.timedelta(days=1)
@@ -152,7 +153,7 @@ def overview_of_day(settings: Settings, store: Store, day: dt.date) -> list[Over
         kept = runs.list_latest_runs_before(store, end) if is_past else runs.list_latest_runs(store)
         states = audit_state.get_states(store)
         standings = audit_status.derive_standings(store, known, settings.connections, at, {} if is_past else states, kept)
-        for name in {**settings.segments, **_recent(kept, at)}:
+        for name in {**settings.segments, **{name: one for name, one in _recent(kept, at).items() if among is None or name in among}}:
             if name not in standings:
                 paused, segments = audit_state.is_paused(states, name), settings.segments.get(name)
                 standings[name] = audit_status.derive_standing(kept.get(name, []), at, segments, paused=paused)

@@ -24,9 +24,17 @@ BY_DEFAULT: tuple[CostKey, ...] = ("day", "audit")
 
 
 def list_costs(
-    settings: Settings, store: Store, *, first: dt.date | None = None, days: int | None = None, by: CostKey | None = None
+    settings: Settings,
+    store: Store,
+    *,
+    first: dt.date | None = None,
+    days: int | None = None,
+    by: CostKey | None = None,
+    among: Sequence[str] | None = None,
 ) -> Costs:
     """Return what runs cost since a day, or in the last ``days``, added up by day and audit, or by one of them or by connection.
+
+    With ``among``, of these audits alone, and without the budgets of connections, which all audits use up together.
 
     Raises ConfigError for a day in the future, or for both ``first`` and ``days``, and StoreError.
     """
@@ -37,13 +45,13 @@ def list_costs(
     if first > now.date():
         raise ConfigError(f"{first} is in the future: today is {now:%Y-%m-%d} (UTC)")
     keys: Sequence[CostKey] = (by,) if by else BY_DEFAULT
-    total = costs.list_costs(store, first, now.date(), ())
+    total = costs.list_costs(store, first, now.date(), (), among)
     return Costs(
         first=first,
         last=now.date(),
-        lines=tuple(map(_line, costs.list_costs(store, first, now.date(), keys))),
+        lines=tuple(map(_line, costs.list_costs(store, first, now.date(), keys, among))),
         total=_line(total[0]),
-        budgets=list_day_budgets(settings, store),
+        budgets=tuple(one for one in list_day_budgets(settings, store) if among is None or one.whose == "audit"),
     )
 
 

@@ -55,8 +55,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         _register(root, whole)
-        assert audit.via
-        for old in _finished(root)[: -audit.via.keep]:
+        for old in list_dumps(root)[: -settings.keep.dumps]:
             shutil.rmtree(old)
     events.record_event(store, actor=who, action="dump written", subject=name)
     return whole, dumped
@@ -110,6 +109,6 @@ def _register(root: Path, folder: Path) -> None:
     link.replace(root / CURRENT)
 
 
-def _finished(root: Path) -> list[Path]:
-    """Return the dumps in a folder, the oldest first."""
+def list_dumps(root: Path) -> list[Path]:
+    """Return the whole dumps in a folder, the oldest first."""
     return sorted(path for path in root.iterdir() if re.fullmatch(r"\d{8}T\d{6}\.\d{6}Z", path.name))

@@ -1,7 +1,7 @@
 """Say where the key of a row still is in what is kept of an audit, and remove it from the store.
 
 A run that holds the key keeps its verdict and its counts, and loses the keys, values, ranges and reasons of all its rows: any of its
-sentences may name the row. What lies outside of the store is not searched; it is named, with when it goes.
+sentences may name the row. Files of pipelines and dumps are searched, too; what is not searched is named, with when it goes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import replace
 from pydantic import TypeAdapter
 
 from auditor.api_models.forgetting import Forgotten, KeyPlace
-from auditor.config import Audit, Pipeline, Settings, find_chains
+from auditor.config import Audit, Settings, find_chains
 from auditor.errors import ConfigError
 from auditor.history import key_digests, left_out
 from auditor.masking import MASK
 from auditor.model import Difference, Report
 from auditor.quantities import format_duration, plural
 from auditor.service import audits, definitions, evidence, scrub
+from auditor.service.key_files import KeyFiles
 from auditor.service.trace import parse_key
 from auditor.store import Store, audit_state, events, patches, repairs, runs, salt, scrubbing
 from auditor.store.runs import StoredRun
@@ -53,6 +54,7 @@ def forget(settings: Settings, store: Store, name: str, text: str, *, apply: boo
         _repairs(store, name, key, apply=apply),
         _left_out(store, name, stored, apply=apply, also=bool(held)),
         *_requests(store, name, key),
+        *KeyFiles(settings, store, name, audit, plans[0], tuple(key.values())).search(apply=apply),
         *list_outside(settings, audit),
     ]
     if apply:
@@ -151,29 +153,21 @@ def _asks_for(run: StoredRun, key: Key) -> bool:
 
 
 def list_outside(settings: Settings, audit: Audit) -> Iterator[KeyPlace]:
-    """Yield what may hold the key outside of the store: each says when it goes."""
+    """Yield what may hold the key outside of the store and is not searched: each says when it goes."""
     outside: list[tuple[str, str]] = []
-    if audit.via:
-        kept = plural(audit.via.keep, "dump")
-        outside.append(("dumps", f"{audit.via.table} has whole rows: {kept} are kept (via: keep); dump again as often, or delete them"))
     for read in audit.sources:
         for chain in find_chains(read, audit.target, settings.pipelines, settings.connections):
             for name in dict.fromkeys((chain.last.pipeline, *([chain.feed.pipeline] if chain.feed else []))):
-                outside += _of_pipeline(name, settings.pipelines[name])
+                outside += _of_pipeline(name, settings)
     outside.append(("messages", "notifications, reports and evidence files that were sent or written are no longer ours"))
-    yield from (KeyPlace(place=place, searched=False, found=0, removed=0, what=what) for place, what in outside)
+    yield from (KeyPlace(place=place, searched=False, found=0, removed=0, what=what) for place, what in dict.fromkeys(outside))
 
 
-def _of_pipeline(name: str, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    staging = pipeline.staging
-    kept = format_duration(staging.keep)
-    yield f"staged parts of {name}", f"{staging.path} has whole rows: a part goes {kept} after it was staged (staging: keep), and is merged"
-    if pipeline.segment:
-        where = pipeline.segment.path or staging.path
-        yield f"segments of {name}", f"{where} has whole rows; files of an archive are kept until you delete them, and are never rewritten"
+def _of_pipeline(name: str, settings: Settings) -> Iterator[tuple[str, str]]:
+    pipeline = settings.pipelines[name]
     if pipeline.history:
-        kept = format_duration(pipeline.history.keep)
-        yield f"history of {name}", f"hashes of keys and rows, without their values; a version goes after {kept} (history: keep)"
+        kept = format_duration(settings.keep.versions)
+        yield f"history of {name}", f"hashes of keys and rows, without their values; a version goes after {kept} (keep: versions)"
     yield f"notes of {name}", "the reason of an event that stopped a table can quote a value, until the target is past it"
     for target in pipeline.topic_targets:
         yield f"topics of {name}/{target}", "messages have whole rows; how long the broker keeps them is the topics' own setting"

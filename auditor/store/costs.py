@@ -107,11 +107,12 @@ class CostSum:
     """Connections on which some of it has no costs in USD."""
 
 
-def list_costs(store: Store, first: dt.date, last: dt.date, keys: Sequence[Key], audit: str | None = None) -> list[CostSum]:
-    """Return what runs cost from one day to another, both included, added up by ``keys``, in their order. Raises StoreError."""
+def list_costs(store: Store, first: dt.date, last: dt.date, keys: Sequence[Key], among: Sequence[str] | None = None) -> list[CostSum]:
+    """Return what runs cost from one day to another, both included, added up by ``keys``, in their order; with ``among`` of
+    these audits alone. Raises StoreError."""
     wanted: list[ColumnElement[bool]] = [costs.c.day >= first.isoformat(), costs.c.day <= last.isoformat()]
-    if audit is not None:
-        wanted.append(costs.c.audit == audit)
+    if among is not None:
+        wanted.append(costs.c.audit.in_(among))
     columns = [costs.c[key] for key in keys]
     with store.reading() as connection:
         rows = _add_up(connection, columns, wanted)

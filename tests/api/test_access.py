@@ -124,7 +124,7 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
     name = "adhoc" if method in ("PUT", "DELETE") and not path.endswith("/acknowledgement") else "orders"
     made = {"repair": record_repair(own) if "{repair}" in path else "", "patch": propose_patch(own) if "{patch}" in path else ""}
     ids = {"run": own.runs["orders"], "bootstrap": "abcd1234", "connection": "shop", **made}
-    place = path.format(name=name, day="2026-01-01", pipeline="shop", audit="zones", **ids)
+    place = path.format(name=name, day=f"{dt.datetime.now(dt.UTC):%Y-%m-%d}", pipeline="shop", audit="zones", **ids)
     if path.endswith("/compare"):
         files = {"source": ("s.csv", SUMMARY), "target": ("t.csv", SUMMARY)}
         return client.post(place, files=files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import http.client
 import threading
 import time
@@ -85,7 +86,14 @@ def page_routes() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("method", "path"), page_routes())
 def test_no_page_shows_or_changes_audits_of_others(own: Service, method: str, path: str) -> None:
-    values = {"name": OTHERS, "run": own.runs[OTHERS], "patch": "0" * 32, "side": "source", "date": "2026-11-01", "format": "html"}
+    values = {
+        "name": OTHERS,
+        "run": own.runs[OTHERS],
+        "patch": "0" * 32,
+        "side": "source",
+        "date": f"{dt.datetime.now(dt.UTC):%Y-%m-%d}",
+        "format": "html",
+    }
     place = path.replace(":path", "")
     for name, value in values.items():
         place = place.replace(f"{{{name}}}", value)

@@ -19,7 +19,7 @@ COLUMNS = "id int PRIMARY KEY, item varchar(40), price decimal(10,2), day date, 
 AT_MOST, LONGEST = 20.0, 1.0
 WRITERS, PAUSE = 2, 0.01
 SETS = 10
-"""Rows that go wrong in each way before each run."""
+"""Rows that go wrong in each way before each run; one of a long series, whose runs are to be quick."""
 
 
 class Receiver(Protocol):
@@ -106,9 +106,9 @@ class Source:
                     self.receiver.send(str(key), [])
                 self.written += 1
 
-    def spoil(self, first: int) -> dict[str, str]:
+    def spoil(self, first: int, sets: int) -> dict[str, str]:
         """Write some rows for each fault, from a key on, and let them go wrong; return the faults by key."""
-        spoiled = dict(enumerate(list(FAULTS) * SETS, first))
+        spoiled = dict(enumerate(list(FAULTS) * sets, first))
         with closing(mysql.connect(self.road.log.url)) as connection, connection.cursor() as cursor:
             connection.autocommit(True)
             for number, name in spoiled.items():
@@ -138,7 +138,7 @@ def make(road: HistoryRoad) -> None:
     road.begin_stream()
 
 
-def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, seconds: float) -> str:
+def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, seconds: float, sets: int = SETS) -> str:
     """Run audits one after the other for so long, and fail if one misses a wrong row or names another; return what was seen."""
     spoiled: dict[str, tuple[str, float]] = {}
     mended: dict[str, float] = {}
@@ -148,7 +148,7 @@ def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, seconds
         time.sleep(AT_MOST + 1)  # from here on the history reaches back far enough
         began = time.monotonic()
         while time.monotonic() - began < seconds:
-            faults = source.spoil(VICTIMS + runs * 1000)
+            faults = source.spoil(VICTIMS + runs * 1000, sets)
             started = time.monotonic()
             spoiled |= {key: (name, started) for key, name in faults.items()}
             report = road.run()

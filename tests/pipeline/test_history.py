@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from auditor.cli import main
-from auditor.config import Versions
 from auditor.model import Report, Verdict
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.versions import writer
@@ -202,7 +201,7 @@ def test_small_files_are_joined_and_old_versions_left_out(road: HistoryRoad, mon
     report = road.run()
     assert (report.verdict, road.looked_up(report)) == (Verdict.MATCH, {"in_flight": 13})
     begins = road.history().begins
-    road.writer.kept = Versions(bytes=1)
+    road.writer.most_bytes = 1
     road.log.run(f"UPDATE {TABLE} SET price = 99 WHERE id = 1")
     report = road.run()
     history = road.history()

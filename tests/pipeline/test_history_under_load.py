@@ -9,7 +9,7 @@ import pytest
 
 from tests.live import Engines, engine_params
 from tests.pipeline.batch_sink import BatchSink
-from tests.pipeline.history_load import AT_MOST, LONGEST, TABLE, Direct, Source, audit_under_load, make
+from tests.pipeline.history_load import AT_MOST, LONGEST, SETS, TABLE, Direct, Source, audit_under_load, make
 from tests.pipeline.history_road import HistoryRoad
 
 pytestmark = [
@@ -19,8 +19,8 @@ pytestmark = [
     pytest.mark.parametrize("engine_name", engine_params("mysql", "mariadb")),
 ]
 
-SECONDS = 100.0
-"""For which runs follow each other."""
+SECONDS, LONG = 100.0, 4500.0
+"""For which runs follow each other, and with ``--deep``."""
 
 
 @pytest.fixture
@@ -31,9 +31,12 @@ def road(engine_name: str, engines: Engines, tmp_path: Path) -> Iterator[History
     made.close()
 
 
-def test_each_fault_is_found_and_nothing_else_is(road: HistoryRoad, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_fault_is_found_and_nothing_else_is(
+    road: HistoryRoad, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
     sink = BatchSink(road.settings.connections["warehouse"].url, f"sink.{TABLE}", LONGEST)
+    how_long = (LONG, 1) if request.config.option.deep else (SECONDS, SETS)
     with sink.running():
-        told = audit_under_load(road, Source(road, Direct(sink)), sink, SECONDS)
+        told = audit_under_load(road, Source(road, Direct(sink)), sink, *how_long)
     with capsys.disabled():
         print(f"\n{told}")

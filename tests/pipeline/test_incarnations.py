@@ -112,7 +112,7 @@ store: {{url: "sqlite:///{folder}/auditor.db"}}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: ["life_a", "life_b"]}}
-    staging: {{path: "{folder}/staging", keep: 1s}}
+    staging: {{path: "{folder}/staging"}}
     targets: {{wh: {{connection: warehouse, schema: {schema}, every: 0s}}}}
 """
     (folder / "auditor.yaml").write_text(text)
@@ -148,8 +148,7 @@ def duckdb_life(engine: LiveEngine, tmp_path: Path) -> Iterator[tuple[LiveLog, P
     change(source, "life_a", "life_b", "life_a")
     life.stage()
     life.merge()
-    kept = life.pipeline.staging.model_copy(update={"keep": 0})
-    PartDeleter(life.store, PIPELINE, LocalFolder(life.root)).prune(life.pipeline.model_copy(update={"staging": kept}))
+    PartDeleter(life.store, PIPELINE, LocalFolder(life.root)).prune(life.pipeline, 0)
     change(source, "life_b")
     life.stage()
     assert life.reasons() == []

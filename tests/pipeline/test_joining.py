@@ -67,7 +67,7 @@ def pipeline_of(root: Path, **staging: Any) -> Pipeline:
     return Pipeline.model_validate(
         {
             "source": {"connection": "source", "tables": ["*"]},
-            "staging": {"path": str(root), "keep": "0s", **staging},
+            "staging": {"path": str(root), **staging},
             "targets": {"t": {"connection": "t", "schema": "s"}},
         }
     )
@@ -245,7 +245,7 @@ def test_parts_that_are_deleted_meanwhile_leave_no_file(
 
     def replace_files(*given: Any) -> None:
         merged(store, 10_000_000, 0, 1)
-        PartDeleter(store, "p", root).prune(pipeline_of(root.path))
+        PartDeleter(store, "p", root).prune(pipeline_of(root.path), 0)
         plain(*given)
 
     joiner = Joining(store, "p", root)
@@ -267,14 +267,14 @@ def test_expired_parts_of_joined_files(store: Store, tmp_path: Path, set_duratio
     joiner.join()
     assert len(names(root.path)) == 4
     merged(store, 10_000_000, *range(9))
-    assert deleter.prune(pipeline) == 9 * 19
+    assert deleter.prune(pipeline, 0) == 9 * 19
     [kept] = parts.list_paths(store, "p")
-    deleter.prune(pipeline)
+    deleter.prune(pipeline, 0)
     assert names(root.path) == {kept} and len(rows(store, root)) == 19
     tables = parts.list_tables(store, "p")
     assert {tables[f"shop.t{n}"].pruned_through for n in range(9)} == {1_800_010} and tables["shop.t9"].pruned_through == 0
     merged(store, 10_000_000, 9)
-    assert deleter.prune(pipeline) == 19 and not names(root.path)
+    assert deleter.prune(pipeline, 0) == 19 and not names(root.path)
 
 
 def test_what_expires_soon_is_not_copied(store: Store, tmp_path: Path) -> None:

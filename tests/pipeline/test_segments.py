@@ -78,7 +78,7 @@ def pipeline_in(root: Path, **segment: Any) -> Pipeline:
     return Pipeline.model_validate(
         {
             "source": {"connection": "source", "tables": ["*"]},
-            "staging": {"path": str(root), "keep": "0s"},
+            "staging": {"path": str(root)},
             "segment": segment,
             "targets": {"t": {"connection": "t", "schema": "s"}},
         }
@@ -140,7 +140,7 @@ def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, mon
             except KeyboardInterrupt:
                 deaths += 1
                 writer = open_writer(store, "troubled", troubled)
-        PartDeleter(store, "troubled", LocalFolder(tmp_path / "troubled")).prune(troubled)
+        PartDeleter(store, "troubled", LocalFolder(tmp_path / "troubled")).prune(troubled, 0)
     assert deaths > 5
     one, other = listed(store, "calm"), listed(store, "troubled")
     assert identity(one) == identity(other)
@@ -192,12 +192,12 @@ def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None
     for position in (10, 20, 30):
         commit(position)
     pipeline = pipeline_in(tmp_path, rows=3)
-    assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline) == 0, "nothing was cut yet"
+    assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline, 0) == 0, "nothing was cut yet"
     assert open_writer(store, "p", pipeline).step()
-    assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline) == 3, "the fourth to sixth event are in a segment as well"
+    assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline, 0) == 3, "the fourth to sixth event are in a segment as well"
     commit(40)
     assert open_writer(store, "p", pipeline).step()
-    assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline) == 0
+    assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline, 0) == 0
 
 
 def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -211,7 +211,7 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
         if position == 20:
             assert open_writer(store, "p", pipeline).step()
         if position == 30:
-            assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline.model_copy(update={"segment": None})) == 3
+            assert PartDeleter(store, "p", LocalFolder(tmp_path)).prune(pipeline.model_copy(update={"segment": None}), 0) == 3
     written = write_parts(LocalFolder(tmp_path), [batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))])
     parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
     assert open_writer(store, "p", pipeline).step()
@@ -321,7 +321,7 @@ def test_segments_of_joined_parts_are_the_same(store: Store, tmp_path: Path) -> 
     assert not any(check_segment(writers.folder_of(other), segment) for some in two.values() for segment in some)
     news = {one: pipelines.MergeNews(100_000, "merged") for one in names}
     pipelines.report_merges(store, "b", "t", news)
-    assert PartDeleter(store, "b", LocalFolder(tmp_path / "b")).prune(other) == 3 * 24 and not list((tmp_path / "b/batches").glob("*_*"))
+    assert PartDeleter(store, "b", LocalFolder(tmp_path / "b")).prune(other, 0) == 3 * 24 and not list((tmp_path / "b/batches").glob("*_*"))
     assert not any(check_segment(writers.folder_of(other), segment) for some in two.values() for segment in some)
 
 

@@ -44,11 +44,12 @@ connections:
   pg: {{url: "{postgres}", write: {{url: "{postgres}"}}}}
   duck: {{url: "{duckdb}", write: {{url: "{duckdb}"}}}}
 audits: {{}}
+keep: {{parts: 0s}}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: [orders]}}
     columns: {{orders: {{exclude: [secret], mask: [mail], rename: {{item: thing}}}}}}
-    staging: {{path: "{self.root}", keep: 0s}}
+    staging: {{path: "{self.root}"}}
     segment: {{rows: 1}}
     targets:
       pg: {{connection: pg, schema: spark_road, every: 0s}}

@@ -180,7 +180,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, monkeypat
 
 _PIPELINE = {
     "source": {"connection": "source", "tables": ["*"]},
-    "staging": {"path": "/nowhere", "keep": "0s"},
+    "staging": {"path": "/nowhere"},
     "targets": {"wh": {"connection": "warehouse", "schema": "shop"}},
 }
 
@@ -202,13 +202,15 @@ def test_sweeping_leaves_what_is_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)
 def test_parts_go_once_every_target_has_passed_them(road: Road) -> None:
     first = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
-    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
-    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline) == 0, "the target has passed nothing yet"
+    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root)}})
+    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline, 0) == 0, "the target has passed nothing yet"
     road.loader().merge_all()
     second = road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     slower = Pipeline.model_validate({**_PIPELINE, "targets": {**_PIPELINE["targets"], "new": _PIPELINE["targets"]["wh"]}})  # type: ignore[dict-item,index]
-    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(slower) == 0, "a target that never reported has passed nothing"
-    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline) == 1
+    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(slower, 0) == 0, (
+        "a target that never reported has passed nothing"
+    )
+    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline, 0) == 1
     assert not (road.root / first[0].path).exists() and (road.root / second[0].path).exists()
     assert road.loader().merge_all() == 1 and road.rows() == [(1, "a"), (2, "b")]
 
@@ -216,7 +218,7 @@ def test_parts_go_once_every_target_has_passed_them(road: Road) -> None:
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)
 def test_what_a_table_that_stands_still_needs_of_many_files_is_copied_into_one(road: Road, set_durations: SetDurations) -> None:
     set_durations(part_reader=0.0)
-    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
+    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root)}})
     for number in (10, 20, 30):
         many = insert(ORDERS, number, *([str(1000 * number + n), hashlib.sha256(b"%d" % (number * n)).hexdigest()] for n in range(200)))
         road.stage_task(batch(announce(ORDERS, number), many), batch(announce(OTHERS, number), insert(OTHERS, number, [str(number), "a"])))
@@ -225,10 +227,10 @@ def test_what_a_table_that_stands_still_needs_of_many_files_is_copied_into_one(r
     assert len(before) == 3 == len(list(road.root.glob("batches/*")))
     pipelines.report_merges(road.store, PIPELINE, "wh", {"shop.orders": pipelines.MergeNews(30, "merged")})
     deleter = PartDeleter(road.store, PIPELINE, LocalFolder(road.root))
-    assert deleter.prune(pipeline) == 3
+    assert deleter.prune(pipeline, 0) == 3
     [kept] = {part.path for part in parts.list_parts(road.store, PIPELINE, "shop.others", 0)}
     assert before | {kept} == {f"batches/{path.name}" for path in road.root.glob("batches/*")}, "who reads in the old files may end"
-    assert deleter.prune(pipeline) == 0
+    assert deleter.prune(pipeline, 0) == 0
     assert [f"batches/{path.name}" for path in road.root.glob("batches/*")] == [kept]
     assert sum(path.stat().st_size for path in road.root.glob("batches/*")) < on_disk / 5
     assert sweep(LocalFolder(road.root), parts.list_paths(road.store, PIPELINE)) == []
@@ -239,28 +241,28 @@ def test_what_a_table_that_stands_still_needs_of_many_files_is_copied_into_one(r
 
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)
 def test_a_file_stays_while_a_part_in_it_is_needed(road: Road) -> None:
-    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
+    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root)}})
     rows = [[str(n), hashlib.sha256(b"%d" % n).hexdigest()] for n in range(200)]
     road.stage_task(batch(announce(ORDERS, 10), insert(ORDERS, 10, ["1", "a"])), batch(announce(OTHERS, 10), insert(OTHERS, 10, *rows)))
     [others] = parts.list_parts(road.store, PIPELINE, "shop.others", 0)
     pipelines.report_merges(road.store, PIPELINE, "wh", {"shop.orders": pipelines.MergeNews(10, "merged")})
     deleter = PartDeleter(road.store, PIPELINE, LocalFolder(road.root))
-    assert [deleter.prune(pipeline) for _ in range(3)] == [1, 0, 0], "one part goes, and more than half of its file is needed"
+    assert [deleter.prune(pipeline, 0) for _ in range(3)] == [1, 0, 0], "one part goes, and more than half of its file is needed"
     assert parts.list_parts(road.store, PIPELINE, "shop.others", 0) == [others] and (road.root / others.path).exists()
     pipelines.report_merges(road.store, PIPELINE, "wh", {"shop.others": pipelines.MergeNews(10, "merged")})
-    assert deleter.prune(pipeline) == 1 and not list(road.root.glob("batches/*"))
+    assert deleter.prune(pipeline, 0) == 1 and not list(road.root.glob("batches/*"))
 
 
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)
 def test_a_file_that_somebody_deleted_keeps_no_other_part_from_going(road: Road) -> None:
-    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
+    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root)}})
     for number in (10, 20):
         rows = (batch(announce(one, number), insert(one, number, [str(number), "a"])) for one in (ORDERS, OTHERS))
         road.stage_task(*rows)
     missing, other = sorted(road.root.glob("batches/*"))
     missing.unlink()
     pipelines.report_merges(road.store, PIPELINE, "wh", {"shop.orders": pipelines.MergeNews(20, "merged")})
-    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline) == 2
+    assert PartDeleter(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline, 0) == 2
     assert [part.first for part in parts.list_parts(road.store, PIPELINE, "shop.others", 0)] == [10, 20] and other.exists()
 
 

@@ -89,8 +89,7 @@ def test_parts_in_s3_are_merged_swept_and_deleted(road: Road) -> None:
     assert folder.read_note("planned.json") == "{}" and folder.read_note("other") is None
     folder.put(part.path, folder.get("batches/" + part.path.rpartition("/")[2]))
     pipeline = road.settings.pipeline(PIPELINE)
-    object.__setattr__(pipeline.staging, "keep", 0.0)
-    assert PartDeleter(road.store, PIPELINE, folder).prune(pipeline) == 2
+    assert PartDeleter(road.store, PIPELINE, folder).prune(pipeline, 0) == 2
     assert sorted(folder.names()) == ["planned.json", "segments/shop.orders/1.parquet"]
     with pytest.raises(
         StagingFailed, match=rf"the part of shop.orders in s3://{BUCKET}/shop/{part.path} is missing; check that this process reaches"

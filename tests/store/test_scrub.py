@@ -1,4 +1,4 @@
-"""Removing masked values from a store, on every database."""
+"""Removing masked values, and one key, from a store, on every database."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sqlalchemy import inspect
 from auditor import service
 from auditor.config import Settings, validate_settings
 from auditor.model import SIDES, Verdict
+from auditor.service import forgetting
 from auditor.service.scrub import scrub
 from auditor.store import Store, open_store, repairs, runs
 from tests.store.conftest import Make
@@ -47,11 +48,15 @@ def unpacked(value: Any) -> str:
         return bytes(value).decode("latin-1")
 
 
-def test_scrub_removes_masked_values(make_url: Make, tmp_path: Path) -> None:
+def make_tables(folder: Path) -> None:
     for side in SIDES:
-        with duckdb.connect(f"{tmp_path}/{side}.duckdb") as connection:
+        with duckdb.connect(f"{folder}/{side}.duckdb") as connection:
             connection.execute("CREATE TABLE orders (card VARCHAR PRIMARY KEY, v BIGINT)")
             connection.executemany("INSERT INTO orders VALUES (?, ?)", [(card, int(side == "target")) for card in SECRETS])
+
+
+def test_scrub_removes_masked_values(make_url: Make, tmp_path: Path) -> None:
+    make_tables(tmp_path)
     store = open_store(make_url())
     try:
         report = service.run_audit(settings(tmp_path, []), "scrubbed", store=store)
@@ -61,6 +66,24 @@ def test_scrub_removes_masked_values(make_url: Make, tmp_path: Path) -> None:
         assert scrub(settings(tmp_path, ["orders.card"]), store) == 1
         assert found_in(store) == []
         kept = runs.get_run(store, report.run)
+        assert (kept.verdict, kept.changed) == (Verdict.MISMATCH, len(SECRETS))
+    finally:
+        store.close()
+
+
+def test_a_forgotten_key_is_gone_and_so_is_every_row_of_its_runs(make_url: Make, tmp_path: Path) -> None:
+    make_tables(tmp_path)
+    store = open_store(make_url())
+    try:
+        configured = settings(tmp_path, [])
+        reports = [service.run_audit(configured, "scrubbed", store=store) for _ in range(2)]
+        key, other = ({"card": SECRETS[place]} for place in (3, 4))
+        repairs.record_repair(store, run=reports[0].run, audit="scrubbed", kind="patch", note="", who="me", rows=2, keys=[key, other])
+        assert found_in(store) == SECRETS
+        found = {place.place: place for place in forgetting.forget(configured, store, "scrubbed", SECRETS[3], apply=True, by="me").places}
+        assert [(found[place].found, found[place].removed) for place in ("runs", "repairs")] == [(2, 2), (1, 1)]
+        assert found_in(store) == [SECRETS[4]], "the repair of another row keeps its key"
+        kept = runs.get_run(store, reports[1].run)
         assert (kept.verdict, kept.changed) == (Verdict.MISMATCH, len(SECRETS))
     finally:
         store.close()

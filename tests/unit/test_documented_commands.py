@@ -270,7 +270,7 @@ def test_commands_of_dumps_are_executed(project: Project, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("auditor.pipeline.spark.start_session", lambda _: None)
     monkeypatch.setattr("auditor.pipeline.dump.dump", lambda _, task: write_dump(task))
-    via = f"    via: {{connection: lake, table: {Path.cwd()}/dumps/current/*.parquet, keep: 2}}\n    key: [id]\n"
+    via = f"    via: {{connection: lake, table: {Path.cwd()}/dumps/current/*.parquet}}\n    key: [id]\n"
     written = Path("auditor.yaml").read_text(encoding="utf-8")
     Path("auditor.yaml").write_text(written.replace("store:", f"{via}store:"), encoding="utf-8")
     for command in shown(documents.ROOT / "docs" / "dumps.md"):

@@ -47,7 +47,7 @@ def test_a_pipeline_without_targets_keeps_a_history(tmp_path: Path) -> None:
     settings = load(tmp_path)
     history, kept = settings.audits["orders"].history, settings.pipeline("capture").history
     assert history and (history.pipeline, history.at_most) == ("capture", 600)
-    assert kept and (kept.keep, kept.bytes) == (86400, 1_000_000_000)
+    assert kept and (settings.keep.versions, kept.bytes) == (86400, 1_000_000_000)
     assert not settings.pipeline("capture").targets
     assert config.history_table(settings.audits["orders"], settings.pipeline("capture"), settings.connections) == "shop.orders"
     given = load(tmp_path, ("history: capture", "history: {pipeline: capture, at_most: 90s}")).audits["orders"].history

@@ -224,13 +224,40 @@ def test_bash_completes_names_of_audits_and_runs(workdir: Path, capsys: pytest.C
     assert "shop.orders" in completed("run", "") and completed("run", "--config", "absent.yaml", "shop.o") == [""]
 
 
-def test_completion_of_other_shells_names_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "zsh"]) == 0
-    assert 'differences) words="-h --help --config' in capsys.readouterr().out
+def test_fish_completes_commands_options_values_and_names(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = shutil.which("fish")
+    if shell is None:
+        pytest.skip("there is no fish here")
     assert main(["completion", "fish"]) == 0
-    out = capsys.readouterr().out
-    assert "complete -c auditor -n '__fish_seen_subcommand_from diff' -l where" in out
-    assert "complete -c auditor -n '__fish_seen_subcommand_from ls' -f -a '(auditor completion audits 2>/dev/null)'" in out
+    lines = [
+        "auditor ru",
+        "auditor run --met",
+        "auditor run --method e",
+        "auditor run shop.o",
+        "auditor pipeline run --",
+        "auditor token -",
+    ]
+    lines.append(f"auditor run --config {workdir}/none.yaml shop.o")
+    asked = "; ".join(f"echo :; complete -C {shlex.quote(line)}" for line in lines)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(workdir)}
+    done = subprocess.run(
+        [shell, "-c", capsys.readouterr().out + asked], capture_output=True, text=True, check=True, cwd=workdir, env=environment
+    )
+    answers = [[line.split("\t")[0] for line in one.splitlines() if line] for one in done.stdout.split(":\n")[1:]]
+    assert answers[:4] == [["run", "runs"], ["--method"], ["exact"], ["shop.orders"]], done.stdout
+    assert "--target" in answers[4] and "--all" not in answers[4], "an action has its command's options, and no others"
+    assert {"--help", "--audits"} <= set(answers[5])
+    assert answers[6] == []
+
+
+def test_zsh_completes_as_bash_does(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Zsh takes the function of bash: only what is written around it differs."""
+    assert main(["completion", "bash"]) == 0
+    bash = capsys.readouterr().out
+    assert main(["completion", "zsh"]) == 0
+    zsh = capsys.readouterr().out
+    assert zsh.partition("_auditor() {")[2] == bash.partition("_auditor() {")[2] != ""
+    assert "bashcompinit && bashcompinit" in zsh.partition("_auditor() {")[0]
 
 
 def test_python_m_auditor_and_version() -> None:

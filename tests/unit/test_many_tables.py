@@ -65,7 +65,7 @@ def prune(settings: Settings, store: Store) -> None:
     root = folder_at(pipeline.staging.path)
     part_deletion.warn_of_budget(store, PIPELINE, pipeline)
     part_deletion.describe_held(store, PIPELINE, pipeline)
-    part_deletion.PartDeleter(store, PIPELINE, root).prune(pipeline)
+    part_deletion.PartDeleter(store, PIPELINE, root).prune(pipeline, settings.keep.parts)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_settings_of_a_pipeline(tmp_path: Path) -> None:
     settings = load(tmp_path, GOOD)
     pipeline = settings.pipeline("shop")
     assert pipeline.table_targets["warehouse"].every == 10 and pipeline.table_targets["warehouse"].schema_ == "shop"
-    assert pipeline.staging.keep == 7 * 86400 and pipeline.master == "local[2]"
+    assert pipeline.master == "local[2]"
     assert [pipeline.replicates(table) for table in ("orders", "crm_leads", "order")] == [True, True, False]
     assert pipeline.columns_of("orders").mask == ("email",) and pipeline.columns_of("crm_leads").mask == ()
     assert "s3cret" in find_secrets(settings) and "s3cret" not in repr(settings)

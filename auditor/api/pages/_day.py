@@ -28,7 +28,7 @@ def day_page(request: Request, app: App, visitor: Reader, view: AskedView, date:
     today = now().date()
     wanted = date or today
     check_day(wanted, today)
-    listed = audits.overview_of_day(app.configured, app.store, wanted)
+    listed = audits.overview_of_day(app.configured, app.store, wanted, app.visible)
     settings = app.settings
     via = [name for name, audit in settings.audits.items() if audit.via] if wanted == today else []
     later = wanted + dt.timedelta(days=1)
@@ -51,4 +51,4 @@ def day_page(request: Request, app: App, visitor: Reader, view: AskedView, date:
 def download_day(app: App, visitor: Reader, date: IsoDate, format: Literal["html", "markdown", "json", "text"]) -> Response:
     """Return the report of a day as a file."""
     check_day(date, now().date())
-    return file_response(render.day(day_of(app.store, app.settings, date), format), f"audits-{date}", format)
+    return file_response(render.day(day_of(app.store, app.settings, date, among=app.visible), format), f"audits-{date}", format)

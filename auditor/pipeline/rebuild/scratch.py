@@ -156,7 +156,7 @@ class _Rebuilding:
         if staged.pruned_through > max(self.held.position, stage.beginning.start):
             raise PartsGone(
                 f"{stage.table}: parts up to {self._place(staged.pruned_through)} were deleted while the table was rebuilt, which was at"
-                f" {self._place(self.held.position)}; choose a later position, or keep parts for longer (staging: keep)"
+                f" {self._place(self.held.position)}; choose a later position, or keep parts for longer (keep: parts)"
             )
         return see(self.where, stage.table, self.held, staged.staged_through)
 

@@ -39,13 +39,18 @@ def side_of(settings: Settings, audit: str, name: str) -> Side:
     if name not in found.sides:
         raise ConfigError(f"{name!r} is no side of {audit}; its sides are {' and '.join(found.sides)}")
     if name != ANEW:
-        return Side(name, name, settings.pipeline(name))
+        return side_of_pipeline(settings, name)
     pipeline = settings.pipeline(found.pipelines[0])
     assert pipeline.segment
     root = f"{pipeline.staging.path}/{ANEW}-{audit}"
     staging = pipeline.staging.model_copy(update={"path": root})
     segment = pipeline.segment.model_copy(update={"path": None, "format": "parquet", "kms_key": None})
     return Side(name, f"{audit}/{ANEW}", pipeline.model_copy(update={"staging": staging, "segment": segment}), is_anew=True)
+
+
+def side_of_pipeline(settings: Settings, name: str) -> Side:
+    """Return the segments that a pipeline keeps."""
+    return Side(name, name, settings.pipeline(name))
 
 
 def is_masked(settings: Settings, pipeline: Pipeline, table: str, column: str) -> bool:

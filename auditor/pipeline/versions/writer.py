@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from auditor import config
 from auditor.background import Backoff, Service
-from auditor.config import Settings, Versions
+from auditor.config import Settings
 from auditor.durations import durations
 from auditor.errors import HistoryUnusable, PartDamaged, PartsGone, StagingFailed, TableStopped, ValueRefused
 from auditor.history.stored_plan import load_plan
@@ -55,7 +55,10 @@ class VersionWriter:
     pipeline: str
     root: Folder
     """The folder of the staging."""
-    kept: Versions
+    keep: float
+    """Seconds for which a version is kept."""
+    most_bytes: int
+    """Bytes that the versions for one audit may take."""
     names: Callable[[str], dict[str, str]]
     """Returns what the stream calls the columns of a table that the pipeline renames."""
     _schemas: dict[str, TableSchema] = field(default_factory=dict)
@@ -103,7 +106,7 @@ class VersionWriter:
     def _begin(self, history: RowHistory) -> bool:
         """Let a history begin as early as the parts that are kept, and its settings, allow."""
         now, staged = dt.datetime.now(dt.UTC), staged_through(self.store, self.pipeline)
-        since = parts.list_parts_since(self.store, self.pipeline, history.table, now - dt.timedelta(seconds=self.kept.keep), 1)
+        since = parts.list_parts_since(self.store, self.pipeline, history.table, now - dt.timedelta(seconds=self.keep), 1)
         if not since:
             return self._restart(history, staged, "")
         events = TableEvents(self.store, self.pipeline, self.root, history.table, EventPlace(since[0].first - 1))
@@ -192,12 +195,12 @@ class VersionWriter:
             row_versions.join(self.store, id_, old, new)
             self._delete(old)
             listed = [*listed[:small], new]
-        oldest, left = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=self.kept.keep), sum(file.bytes for file in listed)
+        oldest, left = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=self.keep), sum(file.bytes for file in listed)
         gone, why = list[VersionFile](), ""
         for file in listed:
-            if file.newest >= oldest and left <= self.kept.bytes:
+            if file.newest >= oldest and left <= self.most_bytes:
                 break
-            why = "older versions are not kept (history: keep)" if file.newest < oldest else "no more bytes are kept (history: bytes)"
+            why = "older versions are not kept (keep: versions)" if file.newest < oldest else "no more bytes are kept (history: bytes)"
             gone.append(file)
             left -= file.bytes
         history = row_versions.get(self.store, id_)
@@ -228,7 +231,7 @@ def open_writer(settings: Settings, store: Store, pipeline: str) -> VersionWrite
     known = {history.audit for history in row_versions.list_histories(store, pipeline)}
     row_versions.forget(store, pipeline, but=[name for name in known if name in asking or name.startswith(groups)])
     names = lambda table: dict(chosen.columns_of(table.partition(".")[2]).rename)  # noqa: E731
-    writer = VersionWriter(store, pipeline, folder_at(chosen.staging.path), chosen.history, names)
+    writer = VersionWriter(store, pipeline, folder_at(chosen.staging.path), settings.keep.versions, chosen.history.bytes, names)
     writer.sweep()
     return writer
 

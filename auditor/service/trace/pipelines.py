@@ -25,7 +25,7 @@ from auditor.errors import AuditorError, TraceRefused
 from auditor.model import ColumnPlan, Side, TableNote
 from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.events import Place
-from auditor.pipeline.key_history import KeyHistory, KeyStream, StagedHistory, Version
+from auditor.pipeline.key_history import KeyHistory, KeyStream, StagedHistory, Version, rename_columns
 from auditor.pipeline.merge import merge_by_commits
 from auditor.report.formatting import moment
 from auditor.run.live.plans import why_not_told
@@ -91,11 +91,11 @@ class PipelineTrace:
     last: KeyStream = field(init=False)
 
     def __post_init__(self) -> None:
-        names = self._rename({column.name: column.name for column in self.rows.plan.columns}, self.chain.first)
+        names = rename_columns(self.settings, {column.name: column.name for column in self.rows.plan.columns}, self.chain.first)
         told = self._choose_columns(names)
         self.first = self.last = self._stream(self.chain.first, names, told)
         if self.chain.feed:
-            self.last = self._stream(self.chain.last, self._rename(names, self.chain.last), told)
+            self.last = self._stream(self.chain.last, rename_columns(self.settings, names, self.chain.last), told)
 
     def run(self, name: str, run: str | None, further: int) -> Trace:
         """Trace the keys."""
@@ -125,12 +125,6 @@ class PipelineTrace:
             hops=[],
             further=further,
         )
-
-    def _rename(self, names: Mapping[str, str], carrier: Carrier) -> dict[str, str]:
-        """Return what columns are called behind a pipeline, by what the source calls them; ``names`` are those before it."""
-        rename = self.settings.pipeline(carrier.pipeline).columns_of(carrier.table).rename
-        lowered = {old.lower(): new for old, new in rename.items()}
-        return {column: lowered.get(name.lower(), name) for column, name in names.items()}
 
     def _choose_columns(self, names: Mapping[str, str]) -> list[ColumnPlan]:
         """Return the columns of which events tell what the audit compares; ``names`` are those that the first pipeline gives them.
@@ -343,7 +337,7 @@ class _Judgement:
         if not versions and self.sides.behind:
             return f"no event of it is staged, and {self.sides.behind}"
         if not versions and staged.pruned:
-            return f"no staged event of it is kept; those up to {stream.place_of(staged.pruned)} were deleted (staging: keep)"
+            return f"no staged event of it is kept; those up to {stream.place_of(staged.pruned)} were deleted (keep: parts)"
         if not versions:
             return (
                 f"no event of it was staged under the table's name since {of_pipeline} began: the source had the row before, and it was"
@@ -385,7 +379,7 @@ class _Judgement:
         if why := self.look.last.unread:
             return unknown(f"not all events that the pipeline {pipeline} has staged can be read: {why}")
         if sent.position <= self.look.last.pruned:
-            return unknown(f"what {pipeline} staged up to {tracing.last.place_of(self.look.last.pruned)} was deleted (staging: keep)")
+            return unknown(f"what {pipeline} staged up to {tracing.last.place_of(self.look.last.pruned)} was deleted (keep: parts)")
         if not tracing.is_staged(self.look, self.key, sent):
             if not isinstance(self.topic, Mapping):
                 return unknown(f"{pipeline} has not staged {self._text(sent)}, and its topic cannot be read from there: {self.topic}")
