@@ -48,10 +48,11 @@ def forget(settings: Settings, store: Store, name: str, text: str, *, apply: boo
     masked = key_digests.hide_key(tuple(key.values()), plans[0], digest)
     stored = [key, dict(zip(key, masked, strict=True))]  # the latter of columns that are masked
     held = [run for run, report in reports.values() if _holds(store, run, report, stored)]
+    of_repairs = _repairs(store, name, key, apply=apply)  # before runs lose their keys, and with them their repairs
     places = [
         _journal(store, name, apply=apply),
         _runs(settings, store, held, reports, apply=apply),
-        _repairs(store, name, key, apply=apply),
+        of_repairs,
         _left_out(store, name, stored, apply=apply, also=bool(held)),
         *_requests(store, name, key),
         *KeyFiles(settings, store, name, audit, plans[0], tuple(key.values())).search(apply=apply),
