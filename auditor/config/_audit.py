@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from auditor import canonical
 from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone, is_pattern, suggest
@@ -419,6 +419,8 @@ class AuditGroup(Strict):
     """Patterns of the source's tables, with or without their schema: ``orders_*``, ``shop.*``."""
     template: Audit
     """The settings of each audit."""
+    _audits: dict[tuple[str, str], Audit] = PrivateAttr(default_factory=dict)
+    """Those that were asked for: a page of a thousand of them asks for each at every request."""
 
     @model_validator(mode="after")
     def _is_plain(self) -> AuditGroup:
@@ -436,10 +438,12 @@ class AuditGroup(Strict):
 
     def audit(self, source: str, target: str) -> Audit:
         """Return the audit of two tables, named as a configuration names them."""
-        sides = {"source": source, "target": target}
-        return self.template.model_copy(
-            update={side: getattr(self.template, side).model_copy(update={"table": table}) for side, table in sides.items()}
-        )
+        if (source, target) not in self._audits:
+            sides = {"source": source, "target": target}
+            self._audits[source, target] = self.template.model_copy(
+                update={side: getattr(self.template, side).model_copy(update={"table": table}) for side, table in sides.items()}
+            )
+        return self._audits[source, target]
 
 
 def find_topic_problems(

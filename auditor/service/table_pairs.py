@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 import dialects
-from auditor.config import Audit, AuditGroup, ConnectionSettings, Settings, is_pattern, validate_audit
+from auditor.config import Audit, AuditGroup, ConnectionSettings, Settings, is_pattern
 from auditor.config._base import Strict
 from auditor.connections.reader import Reader
 from auditor.conventions import folded_name, recognise
@@ -356,9 +356,8 @@ def expand_known_groups(settings: Settings, store: Store) -> Settings:
         group = settings.groups.get(name.partition(".")[0])
         if group is None or name in settings.audits or not latest:
             continue
-        try:
-            last = validate_audit(own_definition(latest[0]))
-        except ConfigError:  # a run of another version, which says nothing of the tables
-            continue
-        group_audits[name] = group.audit(last.one_source("a group of tables").table, last.target.table)
+        stored = own_definition(latest[0])
+        tables = [side.get("table") if isinstance(side := stored.get(key), Mapping) else None for key in SIDES]
+        if isinstance(tables[0], str) and isinstance(tables[1], str):  # else of an audit of another form that had this name
+            group_audits[name] = group.audit(tables[0], tables[1])
     return settings.model_copy(update={"audits": {**group_audits, **settings.audits}}) if group_audits else settings
