@@ -38,6 +38,8 @@ class Durations:
     """Before each retry of a transient error; after the last the error is final."""
     connecting_poll: float = 0.1
     """Between two checks, while a server is asked for a connection, whether the run was stopped."""
+    kept_session: float = 5.0
+    """Of idleness after which a session is not used again by the next audit that is planned."""
     cancel_again: float = 0.5
     """After which a statement that still runs is cancelled again."""
     signal_poll: float = 0.5

@@ -28,6 +28,7 @@ from benchmarks import (
     repairing,
     road,
     shuffled,
+    start,
     stream,
     tables,
     topics,
@@ -59,6 +60,7 @@ PARTS = (
     "primary",
     "alarm",
     "repair",
+    "start",
 )
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
@@ -135,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     results.primaries.append(primary.measure(servers, engine, rows, repeat, directory, seconds))
             if "alarm" in parts:
                 results.alarms.append(alarm.measure(servers, rows, repeat, directory))
+            if "start" in parts:
+                results.starts += start.measure(servers, repeat, directory)
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:
@@ -146,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong |= any(each.errors for each in results.primaries)
     wrong |= any(copy.why or copy.verdict not in ("match", "") for copy in results.copies if copy.road in copies.OURS)
     wrong |= any(repair.why or repair.wrong for repair in results.repaired if repair.tool == repairing.OURS)
+    wrong |= any(each.why for each in results.starts if each.tool == Auditor.name)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))
 
 
@@ -155,6 +160,7 @@ def sizes_of(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...
     special = {
         "ratios": (options.rows or min(rows, ratios.ROWS),),
         "growth": (rows // 10, rows, *larger),
+        "start": (start.ROWS,),
         "stream": (min(rows, stream.MAX_ROWS),),
         "repair": (min(rows, repairing.ROWS), rows // 10, *larger, rows),
     }

@@ -24,6 +24,7 @@ from benchmarks.repairing import Repaired
 from benchmarks.results import Results
 from benchmarks.road import Road
 from benchmarks.shuffled import ShuffledCost
+from benchmarks.start import Start
 from benchmarks.stream import Stream
 from benchmarks.tables import Tables
 from benchmarks.wire import Traffic
@@ -62,6 +63,7 @@ def merge(results: Results, directory: Path) -> Results:
         writes=list({(cost.pair, cost.scenario, cost.rows): cost for cost in (*before.writes, *results.writes)}.values()),
         alarms=list({entry.rows: entry for entry in (*before.alarms, *results.alarms)}.values()),
         primaries=list({(entry.engine, entry.rows): entry for entry in (*before.primaries, *results.primaries)}.values()),
+        starts=list({(entry.tool, entry.command): entry for entry in (*before.starts, *results.starts)}.values()),
         copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
         repaired=list({(repair.tool, repair.table): repair for repair in (*before.repaired, *results.repaired)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
@@ -83,6 +85,7 @@ def read(directory: Path) -> Results:
     results.lives = [LiveCost(**entry) for entry in values.get("lives", ())]
     results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]
     results.writes = [WritesCost(**entry) for entry in values.get("writes", ())]
+    results.starts = [Start(**entry) for entry in values.get("starts", ())]
     results.alarms = [Alarm(**entry) for entry in values.get("alarms", ())]
     results.primaries = [Primary(**entry) for entry in values.get("primaries", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -23,7 +24,10 @@ SAMPLE_INTERVAL = 0.03
 
 @dataclass(frozen=True)
 class CompletedCommand:
-    """A finished command. ``memory`` is the peak of the resident bytes, summed over the process and its descendants."""
+    """A finished command. ``memory`` is the peak of the resident bytes, summed over the process and its descendants.
+
+    ``cpu`` is the processor's time in seconds, of the process and of those descendants that it waited for.
+    """
 
     code: int
     seconds: float
@@ -31,6 +35,7 @@ class CompletedCommand:
     out: str
     err: str
     timed_out: bool = False
+    cpu: float = 0.0
 
     @property
     def error_message(self) -> str:
@@ -43,7 +48,7 @@ def run(
 ) -> CompletedCommand:
     """Run a command until it ends or ``timeout`` seconds have passed, and measure it."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        began = time.monotonic()
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -64,12 +69,13 @@ def run(
             timed_out = True
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        seconds = time.monotonic() - began
+        seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         finished.set()
         sampler.join()
         out.seek(0)
         err.seek(0)
-        return CompletedCommand(process.returncode, seconds, sampler.peak, out.read(), err.read(), timed_out)
+        return CompletedCommand(process.returncode, seconds, sampler.peak, out.read(), err.read(), timed_out, cpu)
 
 
 def inherited_environment() -> dict[str, str]:

@@ -23,6 +23,9 @@ from benchmarks.repairing import Repaired
 from benchmarks.road import GROUP_NAMES, LATENCIES, Road
 from benchmarks.servers import CONDITIONS
 from benchmarks.shuffled import ShuffledCost
+from benchmarks.start import AUDITS as LISTED_AUDITS
+from benchmarks.start import ROWS as FEW_ROWS
+from benchmarks.start import Start
 from benchmarks.stream import DECODED, OTHER, Stream
 from benchmarks.tables import ROWS_PER_TRANSACTION, WATCHED, Tables
 from benchmarks.writes import KNOWN, UNKNOWN, WritesCost
@@ -52,6 +55,11 @@ times the base, whatever the sums are. The cheapest signature, without partition
 (`SUM(CAST(CONV(...) AS SIGNED))`), costs 1.35 there and 1.2 on MySQL. Tried and not cheaper: UNCOMPRESSED_LENGTH of eight bytes in the
 derived table (on MySQL 0.3 dearer, because its rows then vary in length), MariaDB's COLUMN_GET of a number, and a second derived table
 that holds positions and powers.
+"""
+START_NOTES = f"""\
+What commands cost that have little to do: CPU time of their process, and seconds on the clock, medians. Two tables of {FEW_ROWS:,} rows
+without a difference, MariaDB to PostgreSQL on this machine; {LISTED_AUDITS} audits of tables in DuckDB, none of which ran before. The
+interpreter's own start, and that of the two drivers, are part of what each tool in Python costs.
 """
 LOAD_NOTES = f"""\
 `auditor serve` runs in one process, its readers in another, and the databases beside them, all on the cores of this machine. The
@@ -162,6 +170,7 @@ class Results:
     writes: list[WritesCost] = field(default_factory=list)
     primaries: list[Primary] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     repaired: list[Repaired] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
@@ -224,6 +233,8 @@ class Results:
             parts += ["## What audits do to a primary", PRIMARY_NOTES, _primary_table(self.primaries)]
         if self.alarms:
             parts += ["## From damage to alarm", ALARM_NOTES, _alarm_table(self.alarms)]
+        if self.starts:
+            parts += ["## The start of commands", START_NOTES, _start_table(self.starts)]
         if self.copies:
             parts += [
                 "## Tables copied again",
@@ -484,6 +495,13 @@ def _alarm_table(alarms: Sequence[Alarm]) -> str:
     ]
     head = ["rows", "from", "times", "least", "median", "greatest"]
     return _table(head, body) + "".join(f"\n\nNot run: {each.why}." for each in alarms if each.why)
+
+
+def _start_table(starts: Sequence[Start]) -> str:
+    ran = [each for each in starts if each.cpu is not None and each.seconds is not None]
+    body = [[each.tool, each.command, f"{each.cpu:.2f} s", f"{each.seconds:.2f} s", f"{each.memory / 1e6:.0f} MB"] for each in ran]
+    left_out = "".join(f"\n\nNot measured: {each.tool} {each.command}: {each.why.rstrip('.')}." for each in starts if each.why)
+    return _table(["tool", "command", "CPU", "clock", "memory"], body) + left_out
 
 
 def _live_table(lives: Sequence[LiveCost]) -> str:

@@ -98,7 +98,7 @@ class Tool:
         """Clean up after the run; not part of the measured time."""
 
 
-def _install_in_environment(name: str, python: str, packages: Sequence[str], program: str) -> Path:
+def install_program(name: str, python: str, packages: Sequence[str], program: str) -> Path:
     """Create a virtual environment with the packages if needed, and return the path of ``program`` in it."""
     home = cache() / name
     executable = home / "bin" / program
@@ -135,7 +135,7 @@ class Reladiff(Tool):
 
     def install(self) -> None:
         command = self.name.split()[0]
-        self.program = _install_in_environment(command, self.python, self.packages, command)
+        self.program = install_program(command, self.python, self.packages, command)
 
     def commands(self, job: Job) -> list[list[str]]:
         table = job.damage.shape.table
@@ -168,7 +168,7 @@ class DataValidation(Tool):
     description = "downloads key and hash of every row from both sides"
 
     def install(self) -> None:
-        self.program = _install_in_environment("dvt", "python3.11", ("google-pso-data-validator==8.10.1",), "data-validation")
+        self.program = install_program("dvt", "python3.11", ("google-pso-data-validator==8.10.1",), "data-validation")
 
     def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
         if pair[0] in ("mariadb", "replica"):

@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from auditor.model import Certificate
+from auditor.model.certificate import Certificate
 from auditor.report import certificate
 from tests.live import ENGINES, SERVERS
 from tests.servers.process import open_directory

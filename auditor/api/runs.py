@@ -42,7 +42,8 @@ from auditor.api_models.trace import Trace
 from auditor.durations import durations
 from auditor.errors import AuditorError
 from auditor.history import records
-from auditor.model import DifferenceKind, EvidenceFile, Settling, State, Verdict
+from auditor.model import DifferenceKind, Settling, State, Verdict
+from auditor.model.evidence import EvidenceFile
 from auditor.service import evidence, stored_differences, stored_runs, workers
 from auditor.service.trace import Asked, trace
 from auditor.store import events, runs

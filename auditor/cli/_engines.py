@@ -14,7 +14,7 @@ from auditor.escaping import exact, visible
 from auditor.service import selftest as checks
 
 if TYPE_CHECKING:
-    from auditor.model import CertifiedCheck
+    from auditor.model.certificate import CertifiedCheck
     from auditor.service.certify import Estimate
     from auditor.service.selftest import Check, SelfTest
 

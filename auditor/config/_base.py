@@ -85,7 +85,8 @@ Share = Annotated[float, BeforeValidator(parse_share)]
 class Strict(BaseModel):
     """Base of all settings: an unknown key is an error, and no message repeats a value, which may be a secret."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
+    # Deferred, because the model of the whole file builds those within it once more: a third of what loading the package took.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True, defer_build=True)
 
 
 class Budget(Strict):

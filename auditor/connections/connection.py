@@ -69,6 +69,8 @@ class Connection:
         self.side: Side = side
         self.name = name
         self.settings = settings
+        self.kept: prefetch.KeptSessions | None = None
+        """Where sessions are taken from and left, if they are kept."""
         self.can_reopen = True
         """False of a connection inside another's snapshot, which no new session could join."""
         self.running = False
@@ -129,8 +131,10 @@ class Connection:
         limits = self.settings.limits
         with prefix_errors(self.side, self.name):
             connect = partial(prefetch.connect, self.settings.url, limits.statement_timeout, limits.lock_timeout)
-            session = self._session = _open_unless_stopped(connect, self._stopped, prefetch.opens_file(self.settings.url))
-            if limits.parallel_workers is not None:
+            kept = self.kept.take(self.settings) if self.kept else None
+            session = kept or _open_unless_stopped(connect, self._stopped, prefetch.opens_file(self.settings.url))
+            self._session = session
+            if limits.parallel_workers is not None and not kept:
                 try:
                     session.allow_workers(limits.parallel_workers)
                 except LookupError as error:
@@ -138,8 +142,8 @@ class Connection:
                     raise ConfigError(f"{error}; remove limits: parallel_workers from the connection {self.name}") from error
         self.server = f"{session.server}, reached {session.reached}" if session.reached else session.server
         self.server_notes = session.notes
-        if self._session.process_id:
-            self.process_ids.add(self._session.process_id)
+        if session.process_id:
+            self.process_ids.add(session.process_id)
 
     def open_first(self) -> None:
         """Connect behind the throttle, retrying transient errors as ``run`` does. Raises errors of the tree, with the side in front."""
@@ -158,6 +162,13 @@ class Connection:
         if self._session:
             self._session.close()
         self._throttle.leave_file()
+
+    def leave_session(self) -> None:
+        """Leave the session to whoever opens the same database next, if sessions are kept; nothing may run in it, nor have failed."""
+        with self._use:
+            if self.kept and self._session and not self._in_snapshot:
+                self.kept.put(self.settings, self._session)
+                self._session = None
 
     def cancel(self) -> None:
         """Cancel the running statement."""

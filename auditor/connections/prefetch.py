@@ -1,11 +1,13 @@
-"""Open sessions early: servers answer logins while Python still loads the modules that a run needs later.
+"""Sessions that are open before they are asked for: opened early for a run, or left over by an audit that was planned before.
 
-A session that was opened early waits until a run asks for one with the same URL and limits; those that nobody asks for are closed.
+Servers answer logins while Python still loads the modules that a run needs later. A session that was opened early waits until a run asks
+for one with the same URL and limits; those that nobody asks for are closed.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -13,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import dialects
+from auditor.durations import durations
 from auditor.errors import AuditorError, BadUrl
 
 if TYPE_CHECKING:
@@ -43,6 +46,36 @@ def connecting(settings: Settings, audit: str) -> Iterator[None]:
         yield
     finally:
         _close_all()
+
+
+class KeptSessions:
+    """Sessions of audits that were planned one after another: the next one on the same database needs no login, nor to open a file."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[str, object], list[tuple[Session, float]]] = defaultdict(list)
+        """By URL and limits, each with when it was used last (monotonic seconds)."""
+        self._lock = threading.Lock()
+
+    def take(self, settings: ConnectionSettings) -> Session | None:
+        """Return a session with this URL and these limits; None if there is none that was used just now."""
+        with self._lock:
+            free = self._free[(settings.url, settings.limits)]
+            session, used = free.pop() if free else (None, 0.0)
+        if session and time.monotonic() - used > durations().kept_session:  # the server may have ended it
+            session.close()
+            return None
+        return session
+
+    def put(self, settings: ConnectionSettings, session: Session) -> None:
+        """Keep a session, in which nothing runs and no snapshot is open, for the next who takes it."""
+        with self._lock:
+            self._free[(settings.url, settings.limits)].append((session, time.monotonic()))
+
+    def close(self) -> None:
+        """Close the sessions that nobody took."""
+        for session, _ in (one for free in self._free.values() for one in free):
+            session.close()
+        self._free.clear()
 
 
 def connect(url: str, statement_timeout: float, lock_timeout: float) -> Session:

@@ -106,6 +106,8 @@ class Reader:
             try:
                 self.on_sides(connect)
                 yield self
+                for connection in self.sides.values():
+                    connection.leave_session()
             except (AuditorError, KeyboardInterrupt):
                 self.cancel()
                 raise

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import ValidationError
 
 from auditor.errors import ConfigError, EvidenceBroken
-from auditor.model import EVIDENCE_FORMAT, EvidenceEntry, EvidenceFile, EvidenceLink
+from auditor.model.evidence import EVIDENCE_FORMAT, EvidenceEntry, EvidenceFile, EvidenceLink
 
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file beyond which it is refused unread; one with the 100,000 differences that it may list has about 20 MB."""

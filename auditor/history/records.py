@@ -8,12 +8,14 @@ import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from auditor.api_models.run import Partition, PartitionState, Run, RunScore
 from auditor.config import Audit, ConnectionSettings, Retention
@@ -53,7 +55,10 @@ MAX_DIVERGENT = 1000
 """Divergent partitions listed in a stored report. Its partition map contains all of them."""
 
 
-_REPORT = TypeAdapter(Report)
+@cache
+def _reports() -> TypeAdapter[Report]:
+    """Return what reads stored reports; it takes a while to build, and a run that ends reads none."""
+    return TypeAdapter(Report)
 
 
 def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mapping[str, ConnectionSettings]) -> EarlierRuns:
@@ -108,7 +113,7 @@ def _last_partition_size(store: Store, name: str) -> int | None:
     """Return the partition size of the last run, which all runs of a rolling audit share; None if there is none."""
     last = runs.get_latest_run(store, name)
     body = runs.get_report(store, last.run) if last else None
-    plan = _REPORT.validate_json(body).plan if body else None
+    plan = _reports().validate_json(body).plan if body else None
     return plan.partitioning.size or None if plan else None
 
 
@@ -158,7 +163,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
         rows = key_digests.hide_left_out(outcome.left_out, plan, digest)
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
     # After the parts, because a finished run would not record them again.
-    run_lifecycle.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)
+    run_lifecycle.finish_run(store, report.run, to_store_outcome(report, outcome.partition_map), seal)
     if outcome.proved and settings and report.state is State.DONE:
         before = [shape for shape in audit_state.get_state(store, report.audit).counted_shapes if shape not in outcome.proved]
         audit_state.update_state(store, report.audit, counted_shapes=[*before, *outcome.proved][-MOST_PROVED:])
@@ -300,7 +305,8 @@ def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowes
     return np.asarray(((partition_map.partition >= first) & (partition_map.partition < end)) | null_key, np.bool_)
 
 
-def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run_lifecycle.Outcome:
+def to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run_lifecycle.Outcome:
+    """Return how a run ended as it is stored."""
     comparison, differences = report.comparison, report.differences
     score = report.jaccard.score if report.jaccard else comparison.published if comparison else None
     slim = report
@@ -331,7 +337,7 @@ def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run
         within_threshold=report.within_threshold,
         within_threshold_through=report.within_threshold_through,
         resumable=report.resumable,
-        report=_REPORT.dump_json(slim),
+        report=to_json(slim, inf_nan_mode="null"),
         partition_map=pack_partition_map(partition_map) if partition_map else b"",
         differences=[*map(_to_stored_range, differences.ranges), *map(_to_stored_difference, differences.named)] if differences else (),
     )
@@ -368,7 +374,7 @@ def load_report(store: Store, run: str, max_differences: int | None = None) -> R
     body = runs.get_report(store, run)
     if body is None or runs.get_run(store, run).ended is None:
         return None
-    report = _REPORT.validate_json(body)
+    report = _reports().validate_json(body)
     if report.differences is None:
         return report
     stored = [difference for _, difference in runs.list_differences(store, run, limit=max_differences)]
@@ -377,8 +383,14 @@ def load_report(store: Store, run: str, max_differences: int | None = None) -> R
     return dataclasses.replace(report, differences=dataclasses.replace(report.differences, named=named, ranges=ranges))
 
 
-_NAMED = TypeAdapter(Difference)
-_RANGE = TypeAdapter(RangeDifference)
+@cache
+def _named() -> TypeAdapter[Difference]:
+    return TypeAdapter(Difference)
+
+
+@cache
+def _ranges() -> TypeAdapter[RangeDifference]:
+    return TypeAdapter(RangeDifference)
 
 
 def row_difference(difference: StoredDifference) -> Difference:
@@ -392,12 +404,12 @@ def row_difference(difference: StoredDifference) -> Difference:
         "looks": difference.looks,
         "cause": difference.cause,
     }
-    return _NAMED.validate_python({**values, "shards": difference.shards})
+    return _named().validate_python({**values, "shards": difference.shards})
 
 
 def range_difference(difference: StoredDifference) -> RangeDifference:
     """Return a stored difference of a range as what a run found."""
-    return _RANGE.validate_python(difference.range)
+    return _ranges().validate_python(difference.range)
 
 
 def load_partition_map(store: Store, run: str) -> PartitionMap | None:

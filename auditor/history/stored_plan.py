@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from auditor import canonical
 from auditor.model import Plan
 
-_PLAN = TypeAdapter(Plan)
+
+@cache
+def _plans() -> TypeAdapter[Plan]:
+    """Return what reads plans; it takes a while to build, and a run that begins reads none."""
+    return TypeAdapter(Plan)
 
 
 def dump_plan(plan: Plan) -> bytes:
     """Return a plan as JSON."""
-    return _PLAN.dump_json(plan)
+    return to_json(plan, inf_nan_mode="null")
 
 
 def load_plan(data: bytes) -> Plan | None:
     """Return the plan in the JSON; None for that of another version, whose summaries cannot be compared with those of this one."""
     try:
-        plan = _PLAN.validate_json(data)
+        plan = _plans().validate_json(data)
     except ValidationError:
         return None
     return plan if plan.version == canonical.VERSION else None

@@ -2,28 +2,6 @@
 
 from __future__ import annotations
 
-from auditor.model._certificate import (
-    CERTIFICATE_FORMAT,
-    Certificate,
-    CertifiedCheck,
-    CertifiedCost,
-    CertifiedOutcome,
-    CertifiedPart,
-)
-from auditor.model._evidence import (
-    EVIDENCE_FORMAT,
-    EvidenceColumn,
-    EvidenceDifference,
-    EvidenceEntry,
-    EvidenceFile,
-    EvidenceLevelling,
-    EvidenceLink,
-    EvidencePayload,
-    EvidencePlace,
-    EvidenceSnapshots,
-    EvidenceStatement,
-    EvidenceSummaries,
-)
 from auditor.model._pipeline import (
     HEARTBEAT_COLUMN,
     HEARTBEAT_TABLE,
@@ -117,8 +95,6 @@ from auditor.model._report import (
 )
 
 __all__ = [
-    "CERTIFICATE_FORMAT",
-    "EVIDENCE_FORMAT",
     "HEARTBEAT_COLUMN",
     "HEARTBEAT_TABLE",
     "NULL_PARTITION",
@@ -128,11 +104,6 @@ __all__ = [
     "SLICES",
     "Alignment",
     "AnySide",
-    "Certificate",
-    "CertifiedCheck",
-    "CertifiedCost",
-    "CertifiedOutcome",
-    "CertifiedPart",
     "ChangedColumn",
     "Chunk",
     "ColumnDifference",
@@ -148,17 +119,6 @@ __all__ = [
     "Differences",
     "Divergent",
     "EpochState",
-    "EvidenceColumn",
-    "EvidenceDifference",
-    "EvidenceEntry",
-    "EvidenceFile",
-    "EvidenceLevelling",
-    "EvidenceLink",
-    "EvidencePayload",
-    "EvidencePlace",
-    "EvidenceSnapshots",
-    "EvidenceStatement",
-    "EvidenceSummaries",
     "ExpectedCost",
     "FindingKind",
     "Followed",

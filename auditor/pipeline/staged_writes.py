@@ -14,11 +14,11 @@ from auditor.config import Audit, Settings, find_carriers
 from auditor.errors import AuditorError
 from auditor.history.handover import FindEvents
 from auditor.quantities import plural
-from auditor.store import Store, parts, pipelines
 
 if TYPE_CHECKING:
     from auditor.model import Part
     from auditor.pipeline.folders import Folder
+    from auditor.store import Store
 
 MOST_EVENTS = 200_000
 """Events that are read to count them by key: about a second's work."""
@@ -64,6 +64,7 @@ class StagedWrites:
 
     def _keys(self, key: str, since: dt.datetime) -> list[int] | str:
         from auditor.pipeline.folders import folder_at  # which load what only pipelines need
+        from auditor.store import parts, pipelines
 
         if pipelines.get_pipeline(self.store, self.pipeline).paused:
             return f"the pipeline {self.pipeline} is paused"
@@ -87,6 +88,8 @@ class StagedWrites:
 
     def _place(self, schema_id: str, key: str) -> int | None:
         """Return the place of the key's only column in the rows of events; None if the events' key is another."""
+        from auditor.store import parts
+
         body = parts.get_schema(self.store, self.pipeline, schema_id)
         if body is None or [name.lower() for name in body["key"]] != [key.lower()]:
             return None

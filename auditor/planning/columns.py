@@ -27,9 +27,7 @@ from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Side
 from auditor.planning import conventions, times
 from auditor.planning.conventions import FoundConvention, Mapped
 from auditor.planning.times import CLOCKS, check_fraction, with_rounding
-from auditor.sql import filter as portable
 from auditor.sql import user_sql
-from auditor.sql.filter import FilterColumn
 from dialects import Column, Dialect, Kind, Origins, Place, Table, get
 from dialects.hashes import PIECE_BYTES
 from dialects.kinds import FREE_TEXT_KINDS
@@ -338,15 +336,17 @@ def _mapped(ends: Mapping[Side, Endpoint], native: Mapping[Side, Kind], expressi
 
 def _computed(compute: str, name: str, kind: Kind, end: Endpoint) -> tuple[str, Kind]:
     """Return the SQL of a value that the source's row yields, and its kind there. Raises BadExpression."""
+    from auditor.sql import filter as portable  # loaded by need: few audits compute a column
+
     with portable.naming(f"expr of {name}: {compute}", f"write columns: {{override: {{{name}: {{expr: {{source: ..., target: ...}}}}}}}}"):
         written = portable.parse_value(compute)
-        columns: dict[str, FilterColumn] = {}
+        columns: dict[str, portable.FilterColumn] = {}
         by_name = {column.name.lower(): column for column in end.table.columns}
         for read in portable.column_names(written):
             if (column := by_name.get(read.lower())) is None:
                 raise BadExpression(f"there is no column {read!r} in the source; use one of {', '.join(c.name for c in end.table.columns)}")
             quoted = end.dialect.names.quote(column.name)
-            columns[read] = FilterColumn(column.name, dict.fromkeys(SIDES, quoted), dict.fromkeys(SIDES, column))
+            columns[read] = portable.FilterColumn(column.name, dict.fromkeys(SIDES, quoted), dict.fromkeys(SIDES, column))
         value = portable.Renderer(columns, "source", end.dialect).value(portable.bind_value(written))
         typed = portable.of_kind(value, kind, end.dialect)
     return f"({typed.sql})", typed.kind or kind

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from auditor.config import Audit, Override, PerSide
 from auditor.errors import BadExpression
@@ -13,10 +14,11 @@ from auditor.model import SIDES, NotCompared, Side
 from auditor.planning import times
 from auditor.planning.columns import Endpoint, NameResolver
 from auditor.planning.times import with_rounding
-from auditor.sql import filter as portable
 from auditor.sql import user_sql
-from auditor.sql.filter import Condition, FilterColumn
 from dialects import Kind
+
+if TYPE_CHECKING:
+    from auditor.sql.filter import Condition, FilterColumn
 
 Clock = Callable[[], dt.datetime]
 """The source's time, in UTC."""
@@ -57,8 +59,7 @@ def plan_filter(
     try:
         if isinstance(where, PerSide):
             return _plan_per_side(where, ends, names)
-        with portable.naming("where"):
-            return _plan_portable(where, ends, names, clock, sides) if where is not None else PlannedFilter()
+        return _plan_portable(where, ends, names, clock, sides) if where is not None else PlannedFilter()
     except BadExpression as error:
         problems.append(str(error))
         return PlannedFilter()
@@ -67,15 +68,19 @@ def plan_filter(
 def _plan_portable(
     where: str, ends: Mapping[Side, Endpoint], names: NameResolver, clock: Clock | None, sides: Sequence[Side]
 ) -> PlannedFilter:
-    written = portable.parse(where)
-    columns = _columns_of(written, ends, names, is_of_both=len(sides) > 1)
-    now, notes = None, []
-    if portable.reads_clock(written):
-        now = (clock() if clock else SOME_TIME).replace(tzinfo=None)
-        notes.append(f"where: now is {now.isoformat(' ', 'microseconds')} UTC by the source's clock, for both sides and for all of the run")
-    bound = portable.bind(written, now)
-    sql = dict.fromkeys(SIDES, "")
-    sql |= {side: f"({portable.Renderer(columns, side, ends[side].dialect).condition(bound)})" for side in sides}
+    from auditor.sql import filter as portable  # loaded by need: most audits have no filter
+
+    with portable.naming("where"):
+        written = portable.parse(where)
+        columns = _columns_of(written, ends, names, is_of_both=len(sides) > 1)
+        now, notes = None, []
+        if portable.reads_clock(written):
+            now = (clock() if clock else SOME_TIME).replace(tzinfo=None)
+            at = now.isoformat(" ", "microseconds")
+            notes.append(f"where: now is {at} UTC by the source's clock, for both sides and for all of the run")
+        bound = portable.bind(written, now)
+        sql = dict.fromkeys(SIDES, "")
+        sql |= {side: f"({portable.Renderer(columns, side, ends[side].dialect).condition(bound)})" for side in sides}
     notes += [sentence for column in columns.values() for sentence in _notes(column, sides)]
     return PlannedFilter(sql, now.isoformat(" ", "microseconds") if now else "", notes=tuple(notes))
 
@@ -85,8 +90,10 @@ def _columns_of(written: Condition, ends: Mapping[Side, Endpoint], names: NameRe
 
     Raises BadExpression.
     """
+    from auditor.sql.filter import FilterColumn, column_names
+
     columns: dict[str, FilterColumn] = {}
-    for name in portable.column_names(written):
+    for name in column_names(written):
         by_side = names.for_filter(name, is_of_both)
         dialects = {side: ends[side if is_of_both else "source"].dialect for side in SIDES}
         quoted = {side: dialects[side].names.quote(by_side[side].name) for side in SIDES}
@@ -102,9 +109,11 @@ def _as_stored(column: FilterColumn, ends: Mapping[Side, Endpoint], audit: Audit
     native = {side: column.native(side) for side in SIDES}
     rule = next((rule for name, rule in audit.columns.override.items() if name.lower() == column.name.lower()), Override())
     if times.zones_of(audit, rule, column.name, native, {side: ends[side].zone for side in SIDES}):
+        from auditor.sql.filter import WAY_OUT
+
         raise BadExpression(
             f"the column {column.name!r} holds times of a zone on one side and of UTC on the other, and a filter compares with UTC;"
-            f" {portable.WAY_OUT}"
+            f" {WAY_OUT}"
         )
     stored = Kind("date") if column.in_days else native["target"]
     return dataclasses.replace(column, rounding=with_rounding(stored, native, ends["target"].dialect, rule.fraction).rounding)

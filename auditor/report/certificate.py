@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from auditor.errors import ResultError
 from auditor.escaping import markdown_code, markdown_text, visible
-from auditor.model import Certificate, CertifiedCheck, CertifiedOutcome, CertifiedPart
+from auditor.model.certificate import Certificate, CertifiedCheck, CertifiedOutcome, CertifiedPart
 
 PART_NAMES: dict[CertifiedPart, str] = {
     "selftest": "the self-test",

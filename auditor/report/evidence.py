@@ -14,7 +14,8 @@ from auditor import canonical
 from auditor.api_models.report import VerifiedEvidence, VerifiedFile, VerifiedLink
 from auditor.history.evidence import Verified, canonical_json, keyed_digest, to_plain
 from auditor.masking import redact
-from auditor.model import (
+from auditor.model import Plan, Report
+from auditor.model.evidence import (
     EvidenceColumn,
     EvidenceDifference,
     EvidenceEntry,
@@ -24,8 +25,6 @@ from auditor.model import (
     EvidenceSnapshots,
     EvidenceStatement,
     EvidenceSummaries,
-    Plan,
-    Report,
 )
 from auditor.store.evidence import EndedRun
 from auditor.store.runs import StoredDifference

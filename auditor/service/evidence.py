@@ -30,7 +30,7 @@ from auditor.history.evidence import (
     to_plain,
     write_file,
 )
-from auditor.model import EvidenceLink, EvidencePayload
+from auditor.model.evidence import EvidenceLink, EvidencePayload
 from auditor.pipeline.folders import S3Folder
 from auditor.repair.evidence_heads import write_head
 from auditor.report.evidence import COUNTS, payload, stored_digests

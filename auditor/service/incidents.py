@@ -15,7 +15,6 @@ from auditor.errors import ConfigError, UnknownRun
 from auditor.history.audit_status import has_recovered, load_standing
 from auditor.model import Report, State, Verdict
 from auditor.service import definitions
-from auditor.service.audits import with_defined_audits
 from auditor.service.difference_changes import compare_runs
 from auditor.store import Store, audit_state, incidents, runs
 from auditor.store.runs import ad_hoc_audit
@@ -58,6 +57,8 @@ def withdraw(settings: Settings, store: Store, audit: str, *, by: str) -> Incide
 
 def check_name(settings: Settings, store: Store, audit: str) -> None:
     """Raise UnknownAudit for a name that no audit of tables or of segments has."""
+    from auditor.service.audits import with_defined_audits  # which loads what lists of audits need
+
     if audit not in settings.segments:
         definitions.audit(with_defined_audits(settings, store), audit)
 

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import dialects
 import sql_templates
 from auditor import canonical
 from auditor.config import Audit, PerSide, Settings
+from auditor.connections.prefetch import KeptSessions
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
 from auditor.escaping import command, sentence, sql_comment
@@ -45,15 +46,19 @@ def check(settings: Settings, names: Sequence[str] = (), store: Store | None = N
 
     The earlier runs in the ``store`` decide whether a run begins with a pre-scan; without one the plans leave it open.
     """
-    for name in definitions.expand_legs(settings, names):
-        try:
-            yield CheckResult(name, make_plan(settings, name, definitions.audit(settings, name), store), None)
-        except AuditorError as error:
-            yield CheckResult(name, None, error)
+    with closing(KeptSessions()) as kept:
+        for name in definitions.expand_legs(settings, names):
+            try:
+                yield CheckResult(name, make_plan(settings, name, definitions.audit(settings, name), store, kept), None)
+            except AuditorError as error:
+                yield CheckResult(name, None, error)
 
 
-def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None = None) -> Plan:
-    """Connect to both databases and return the plan of an audit; ``store`` as for ``check``. Raises AuditorError."""
+def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None = None, kept: KeptSessions | None = None) -> Plan:
+    """Connect to both databases and return the plan of an audit; ``store`` as for ``check``. Raises AuditorError.
+
+    With ``kept`` sessions none is opened that the audit before has left.
+    """
     earlier = None
     if store:
         from auditor.history import records  # which load the store's library
@@ -61,7 +66,7 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
 
         earlier = records.load_earlier_runs(store, name, audit, settings.connections)
         earlier = dataclasses.replace(earlier, events=find_events(settings, store, audit))
-    with _open_reader(name, audit, settings) as reader:
+    with _open_reader(name, audit, settings, kept) as reader:
         return build.build_plan(name, audit, reader, earlier)
 
 
@@ -86,7 +91,7 @@ def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> No
 
 
 @contextmanager
-def _open_reader(name: str, audit: Audit, settings: Settings) -> Iterator[Reader]:
+def _open_reader(name: str, audit: Audit, settings: Settings, kept: KeptSessions | None = None) -> Iterator[Reader]:
     """Connect to both sides of an audit for planning, without retries because a person waits for the result.
 
     A topic is read, as its messages alone say which columns it has.
@@ -96,7 +101,10 @@ def _open_reader(name: str, audit: Audit, settings: Settings) -> Iterator[Reader
         connections = {**settings.connections, **topics.connections} if topics else settings.connections
         if topics:
             topics.read(lambda *_: None, threading.Event())
-        with Reader(name, sides, connections, patient=False).open() as reader:
+        planned = Reader(name, sides, connections, patient=False)
+        for connection in planned.sides.values():
+            connection.kept = kept
+        with planned.open() as reader:
             yield reader
 
 

@@ -24,12 +24,11 @@ from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.pipeline import aligned, live, topic_side, versions
 from auditor.pipeline.staged_writes import find_events
-from auditor.repair.suggestions import Rates, suggest
 from auditor.run import audit_run
-from auditor.service import audits, definitions, planning
+from auditor.service import definitions, planning
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
-from auditor.store import Store, events, patches, pipelines, queue, run_lifecycle, runs, table_notes
+from auditor.store import Store, events, patches, queue, run_lifecycle, runs
 from auditor.store.runs import StoredRun
 
 log = logging.getLogger(__name__)
@@ -84,6 +83,8 @@ def resume(
     Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError if a connection of an ad-hoc run is no longer configured;
     everything else that goes wrong is in the report.
     """
+    from auditor.service import audits  # which loads what lists of audits need
+
     stored = runs.get_run(store, run)
     if stored.audit in settings.segments:
         raise NotResumable(
@@ -288,8 +289,12 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
     It is unchanged for an audit not configured, of a dump, or of shards.
     """
     report, target = outcome.report, outcome.schema.get("target")
+    if report.verdict is not Verdict.MISMATCH:
+        return report
     if report.audit not in settings.audits or audit.via or audit.shards or audit.target.connection not in settings.connections:
         return report
+    from auditor.repair.suggestions import Rates, suggest  # which loads what only repairs need
+
     try:
         measured = patches.measure_rate(store, report.audit)
     except StoreError as error:
@@ -345,6 +350,7 @@ def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
 
 def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
     from auditor.pipeline.poison import log_file, place_of, skipped_line  # which loads what only pipelines need
+    from auditor.store import pipelines, table_notes
 
     lines = [f"pipeline {name}: {note}" for note in pipelines.get_pipeline(store, name).progress.notes]
     for note in table_notes.list_notes(store, name):

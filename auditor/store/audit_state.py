@@ -18,7 +18,7 @@ from auditor.api_models.audit import Definition
 from auditor.errors import UnknownAudit
 from auditor.store.database import Store, database_time
 from auditor.store.runs import OWN_SETTINGS
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
 
 audit_states = Table(
     "auditor_audit_states",
@@ -34,7 +34,6 @@ audit_states = Table(
     Column("paused", Boolean(), nullable=False),
     # Shapes of statements whose rows were held against a count of the whole table, the latest last; null where there are none.
     Column("counted_shapes", Json()),
-    **MYSQL,
 )
 """What is remembered of an audit, and outlives its runs. ``verified_settings`` is the hash of the settings under which it was verified;
 ``notified_verdict`` and ``notified_at`` are the last verdict sent to the channels, ``notified_failure`` whether they know that runs fail
@@ -146,7 +145,6 @@ left_out_rows = Table(
     Column("audit", short_text(), primary_key=True),
     Column("settings", short_text(64), nullable=False),
     Column("body", long_binary(), nullable=False),
-    **MYSQL,
 )
 """The rows of each audit that its last runs did not compare, packed; ``settings`` is the hash of the settings of these runs."""
 
@@ -182,7 +180,6 @@ definitions = Table(
     Column("definition", Json(), nullable=False),
     Column("defined_by", Words(), nullable=False),
     Column("at", Moment(), nullable=False),
-    **MYSQL,
 )
 """Audits that were defined through the API, not in a configuration."""
 

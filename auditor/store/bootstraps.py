@@ -14,7 +14,7 @@ from auditor.durations import durations
 from auditor.errors import BootstrapRefused, UnknownBootstrap
 from auditor.store import events, leases
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, metadata, short_text
 
 bootstraps = Table(
     "auditor_bootstraps",
@@ -28,7 +28,6 @@ bootstraps = Table(
     Column("stage", short_text(16), nullable=False),
     Column("detail", Json(), nullable=False),
     Index("auditor_bootstraps_target_at", "target", "at"),
-    **MYSQL,
 )
 """Bootstraps that were begun. ``target`` is a hash of the table that is copied anew."""
 
@@ -38,7 +37,6 @@ bootstrap_ranges = Table(
     Column("bootstrap", short_text(64), ForeignKey("auditor_bootstraps.bootstrap", ondelete="CASCADE"), primary_key=True),
     Column("number", Integer(), primary_key=True, autoincrement=False),
     Column("detail", Json(), nullable=False),
-    **MYSQL,
 )
 """The ranges of keys of a bootstrap that were copied, each with its rows, bytes and digest."""
 

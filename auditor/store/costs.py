@@ -15,7 +15,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Index, Row, Select, Ta
 
 from auditor.model import DayCost, Spent
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Moment, Real, big_integer, metadata, short_text
+from auditor.store.schema import Moment, Real, big_integer, metadata, short_text
 
 costs = Table(
     "auditor_costs",
@@ -31,7 +31,6 @@ costs = Table(
     Column("usd", Real()),
     Column("at", Moment(), nullable=False),
     Index("auditor_costs_run", "run"),
-    **MYSQL,
 )
 """What an attempt at a run cost on a connection on a day (``YYYY-MM-DD``), as of a moment; ``usd`` is NULL where that is not known."""
 
@@ -133,6 +132,8 @@ def list_costs(store: Store, first: dt.date, last: dt.date, keys: Sequence[Key],
 
 def list_of_runs(store: Store, runs: Sequence[str]) -> list[dict[str, Spent]]:
     """Return what each of these runs cost, by connection, in their order, without those of which nothing is stored. Raises StoreError."""
+    if not runs:
+        return []
     by_run: dict[str, dict[str, Spent]] = {}
     with store.reading() as connection:
         for row in _add_up(connection, (costs.c.run, costs.c.connection), [costs.c.run.in_(list(runs))]):

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Table, insert, select, update
 
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, metadata, short_text
 
 events = Table(
     "auditor_events",
@@ -21,7 +21,6 @@ events = Table(
     Column("action", short_text(64), nullable=False),
     Column("subject", Words(), nullable=False),
     Column("detail", Json(), nullable=False),
-    **MYSQL,
 )
 """The log of requests by people and programs."""
 

@@ -21,7 +21,6 @@ from auditor.store.audit_state import lock_state
 from auditor.store.database import Store
 from auditor.store.runs import StoredDifference, StoredRun, fetch_runs
 from auditor.store.schema import (
-    MYSQL,
     Json,
     audit_versions,
     big_integer,
@@ -50,7 +49,6 @@ evidence = Table(
     # Null as soon as the payload is, or when it was erased.
     Column("row_key", long_binary()),
     Index("auditor_evidence_run", "run"),
-    **MYSQL,
 )
 """The links of each audit's chain, as they were signed; ``payload`` is what a run found, ``row_key`` makes its keyed digests."""
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, and_, delete, insert, select, update
 
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Moment, Words, big_integer, metadata, short_text
 
 holds = Table(
     "auditor_holds",
@@ -39,7 +39,6 @@ holds = Table(
     Column("reason", Words(), nullable=False),
     Column("frozen_at", Moment()),
     Column("until", Moment(), nullable=False),
-    **MYSQL,
 )
 """Which tables of which targets audits hold still since when, up to which position these are wanted, and when a hold ends by itself."""
 

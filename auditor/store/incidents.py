@@ -12,7 +12,7 @@ from auditor.api_models.incident import Acknowledgement, Covered, Incident, Inci
 from auditor.errors import NoIncident
 from auditor.store.database import Store, database_time
 from auditor.store.events import insert_event
-from auditor.store.schema import MYSQL, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Moment, Words, big_integer, metadata, short_text
 
 incidents = Table(
     "auditor_incidents",
@@ -36,7 +36,6 @@ incidents = Table(
     Column("differences", short_text(8)),
     Column("run", short_text(64)),
     UniqueConstraint("audit", "number"),
-    **MYSQL,
 )
 """The incidents, numbered in the order in which they were opened. Runs are named by their ids, not by foreign keys."""
 

@@ -19,7 +19,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Integer, Table, and_, 
 
 from auditor.errors import StoreError
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, Moment, Real, big_integer, long_binary, metadata, short_text
+from auditor.store.schema import Moment, Real, big_integer, long_binary, metadata, short_text
 
 lags = Table(
     "auditor_pipeline_lags",
@@ -31,7 +31,6 @@ lags = Table(
     Column("byte_count", big_integer()),
     Column("rate", Real()),
     Column("tables", long_binary(), nullable=False),
-    **MYSQL,
 )
 """How far a pipeline lagged behind from a moment on, for a span of seconds: itself, and in ``tables`` its targets and their tables."""
 

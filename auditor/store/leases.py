@@ -48,7 +48,7 @@ from auditor.background import Service
 from auditor.durations import durations
 from auditor.errors import AuditorError, LeaseTaken, RunLost, StoreError, UnknownRun
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Moment, big_integer, metadata, short_text
+from auditor.store.schema import Moment, big_integer, metadata, short_text
 
 leases = Table(
     "auditor_leases",
@@ -62,7 +62,6 @@ leases = Table(
     Column("process", short_text(64), nullable=False),
     Column("heartbeat", Moment(), nullable=False),
     Column("until", Moment(), nullable=False),
-    **MYSQL,
 )
 """Who owns what until when (`auditor.store.leases`). ``slot`` is 0 but for statement slots, of which a database has several: those in
 use from 0 on, and a negative number for each waiting holder."""

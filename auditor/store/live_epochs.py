@@ -27,7 +27,7 @@ from sqlalchemy import Boolean, Column, Connection, Index, Row, Table, and_, del
 from auditor.errors import LiveSummariesWrong
 from auditor.model import LiveEpoch
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 live_epochs = Table(
     "auditor_live_epochs",
@@ -57,7 +57,6 @@ live_epochs = Table(
     Column("ledger_ended", Words(), nullable=False),
     Index("auditor_live_epochs_audit", "audit", "requested_at"),
     Index("auditor_live_epochs_pipeline", "pipeline", "state"),
-    **MYSQL,
 )
 """The epochs of audits' live summaries: under which plan, since where, and the summaries of the scan with which each began."""
 
@@ -72,7 +71,6 @@ live_checks = Table(
     Column("scanned", Boolean(), nullable=False),
     Column("apart", long_binary(), nullable=False),
     Column("missing", long_binary(), nullable=False),
-    **MYSQL,
 )
 """What runs found of the target as of a position, of epochs whose merges keep a ledger."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, Connection, Table, insert, select, update
 
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, Json, big_integer, metadata, short_text
+from auditor.store.schema import Json, big_integer, metadata, short_text
 
 channel_messages = Table(
     "auditor_channel_messages",
@@ -18,7 +18,6 @@ channel_messages = Table(
     Column("sent", Json(), nullable=False),
     Column("held_back", big_integer(), nullable=False),
     Column("titles", Json(), nullable=False),
-    **MYSQL,
 )
 """For each channel the times of the last hour's messages (``sent``, seconds since 1970), and the number and titles of those held back."""
 

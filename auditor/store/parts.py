@@ -30,7 +30,7 @@ from auditor.errors import IncarnationsDiffer
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, row_versions, schema_changes, segments, table_notes, topic_batches
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, big_integer, metadata, short_text
 
 parts = Table(
     "auditor_parts",
@@ -54,7 +54,6 @@ parts = Table(
     Index("auditor_parts_path", "pipeline", "path"),
     Index("auditor_parts_missing", "pipeline", "table_name", "last_position"),
     Index("auditor_parts_age", "pipeline", "staged_at"),
-    **MYSQL,
 )
 """The manifest of a pipeline: its parts, each the events of one table and schema between two positions.
 
@@ -67,7 +66,6 @@ table_schemas = Table(
     Column("pipeline", short_text(), primary_key=True),
     Column("schema_id", short_text(64), primary_key=True),
     Column("body", Json(), nullable=False),
-    **MYSQL,
 )
 """The columns of a pipeline's tables, by the id that parts state."""
 
@@ -81,7 +79,6 @@ staged_tables = Table(
     Column("part_count", big_integer(), nullable=False, default=0),
     Column("row_count", big_integer(), nullable=False, default=0),
     Column("byte_count", big_integer(), nullable=False, default=0),
-    **MYSQL,
 )
 """For each table of a pipeline the last position of its parts, and that of those that were deleted, 0 for none; and what its parts hold,
 so that nobody has to add up the manifest."""

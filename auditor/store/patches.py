@@ -19,7 +19,7 @@ from auditor.errors import ConfigError, PatchRefused, UnknownPatch
 from auditor.model import DifferenceKind
 from auditor.store import events, leases
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, long_binary, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, long_binary, metadata, short_text
 
 patches = Table(
     "auditor_patches",
@@ -39,7 +39,6 @@ patches = Table(
     Index("auditor_patches_run_at", "run", "at"),
     Index("auditor_patches_request_key", "request_key", unique=True),
     Index("auditor_patches_after_run", "after_run"),
-    **MYSQL,
 )
 """Patches that were proposed or applied. ``target`` is a hash of the patched table; ``run`` no foreign key, as a patch outlives its run.
 
@@ -52,7 +51,6 @@ patch_plans = Table(
     metadata,
     Column("patch", short_text(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
     Column("body", long_binary(), nullable=False),
-    **MYSQL,
 )
 """What a patch was proposed to change, packed: its rows, and its script unless a column is masked. Deleted with its journal's rows."""
 
@@ -64,7 +62,6 @@ patch_batches = Table(
     Column("state", short_text(16), nullable=False),
     Column("at", Moment(), nullable=False),
     Column("body", long_binary()),
-    **MYSQL,
 )
 """The journal: for each batch of a patch its rows as they were and as they should be, packed; null once that was dropped."""
 

@@ -13,7 +13,7 @@ from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Row,
 from auditor.api_models.pipeline import MergeState, PipelineProblem, PipelineProgress, ProblemKey, ProblemKind
 from auditor.store.database import Store, database_time
 from auditor.store.lags import lags
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, metadata, short_text
 
 pipelines = Table(
     "auditor_pipelines",
@@ -31,7 +31,6 @@ pipelines = Table(
     Column("paused_at", Moment()),
     Column("incarnation", short_text(64)),
     Column("joined_through", big_integer()),
-    **MYSQL,
 )
 """What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
 as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; who paused it when; its
@@ -49,7 +48,6 @@ merges = Table(
     Column("event_count", big_integer(), nullable=False),
     Column("state", short_text(16), nullable=False),
     Column("reason", Words(), nullable=False),
-    **MYSQL,
 )
 """What targets reported of their tables: up to which position they hold them. The position that counts stands in the target itself."""
 
@@ -288,7 +286,6 @@ problems = Table(
     Column("since", Moment(), nullable=False),
     Column("reason", Words(), nullable=False),
     Column("notified", Boolean(), nullable=False),
-    **MYSQL,
 )
 """The problems that pipelines have, since when, and whether the channels were notified; '' where a problem is of no target or table.
 

@@ -23,7 +23,7 @@ from auditor.store.database import Store, database_time
 from auditor.store.evidence import forget_payloads
 from auditor.store.run_lifecycle import NOT_ENDED, has_checkpoint, recover_runs, running_columns, save_version, update_own_run
 from auditor.store.runs import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
-from auditor.store.schema import MYSQL, Moment, Words, audit_versions, big_integer, metadata, queue, runs, short_text
+from auditor.store.schema import Moment, Words, audit_versions, big_integer, metadata, queue, runs, short_text
 
 idempotency_keys = Table(
     "auditor_idempotency_keys",
@@ -31,7 +31,6 @@ idempotency_keys = Table(
     Column("hash", short_text(64), primary_key=True),
     Column("run", big_integer(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), nullable=False),
     Column("request_hash", short_text(64), nullable=False),
-    **MYSQL,
 )
 """Hashes of the idempotency keys of requests; ``request_hash`` is that of the request."""
 
@@ -42,7 +41,6 @@ tick_claims = Table(
     Column("tick", Moment(), primary_key=True),
     Column("claimed_by", Words(), nullable=False),
     Column("at", Moment(), nullable=False),
-    **MYSQL,
 )
 """Ticks of audits' schedules, each with the one process that requested its run."""
 

@@ -14,7 +14,7 @@ from auditor.api_models.pipeline import RefreshState
 from auditor.errors import StoreError
 from auditor.store import events
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, metadata, short_text
 
 refreshes = Table(
     "auditor_refreshes",
@@ -30,7 +30,6 @@ refreshes = Table(
     Column("progress", Json(), nullable=False),
     Column("reason", Words(), nullable=False),
     Index("auditor_refreshes_pipeline_at", "pipeline", "at"),
-    **MYSQL,
 )
 """Refreshes that were asked for: of which table and keys, how far their rows were written into the source's log, and what stops them."""
 

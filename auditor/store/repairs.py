@@ -14,7 +14,7 @@ from auditor.api_models.repair import Repair, RepairKind
 from auditor.errors import ConfigError, UnknownRepair
 from auditor.store import events
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, metadata, short_text
 
 repairs = Table(
     "auditor_repairs",
@@ -28,7 +28,6 @@ repairs = Table(
     Column("state", short_text(16), nullable=False),
     Column("detail", Json(), nullable=False),
     Index("auditor_repairs_run_at", "run", "at"),
-    **MYSQL,
 )
 """Recorded repairs. ``run`` is the run's id, not a foreign key, because a repair outlives its run."""
 

@@ -12,7 +12,7 @@ from auditor.store import audit_state
 from auditor.store.database import Store
 from auditor.store.run_lifecycle import format_bound, parse_bound
 from auditor.store.runs import get_run_number
-from auditor.store.schema import MYSQL, Moment, big_integer, metadata, runs, short_text
+from auditor.store.schema import Moment, big_integer, metadata, runs, short_text
 
 rolling_parts = Table(
     "auditor_rolling_parts",
@@ -25,7 +25,6 @@ rolling_parts = Table(
     Column("run", big_integer(), ForeignKey("auditor_runs.number"), nullable=False),
     Column("at", Moment(), nullable=False),
     Column("watermark", Moment()),
-    **MYSQL,
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Index, Row, Table, and_, delete, insert, select, update
 
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, metadata, short_text
 
 histories = Table(
     "auditor_row_histories",
@@ -36,7 +36,6 @@ histories = Table(
     Column("stopped", Words(), nullable=False),
     Index("auditor_row_histories_audit", "audit"),
     Index("auditor_row_histories_pipeline", "pipeline"),
-    **MYSQL,
 )
 """The histories that pipelines keep, one for an audit at most."""
 
@@ -50,7 +49,6 @@ files = Table(
     Column("version_count", big_integer(), nullable=False),
     Column("byte_count", big_integer(), nullable=False),
     Column("newest", Moment(), nullable=False),
-    **MYSQL,
 )
 """The files of histories, in the order of the stream."""
 

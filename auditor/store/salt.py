@@ -8,14 +8,13 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Column, Connection, Integer, Table, insert, select
 
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, long_binary, metadata
+from auditor.store.schema import long_binary, metadata
 
 salts = Table(
     "auditor_salt",
     metadata,
     Column("number", Integer(), primary_key=True, autoincrement=False),
     Column("salt", long_binary(), nullable=False),
-    **MYSQL,
 )
 """The store's salt, in one row, whose number is 1."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from sqlalchemy import (
@@ -28,7 +30,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -38,8 +39,6 @@ HEAD = "0001"
 VERSION_TABLE = "auditor_version"
 
 metadata = MetaData(naming_convention={"uq": "%(table_name)s_%(column_0_N_name)s", "fk": "%(table_name)s_%(column_0_N_name)s_fk"})
-
-MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def short_text(length: int = 255) -> String:
@@ -52,11 +51,6 @@ def big_integer() -> BigInteger:
     return BigInteger().with_variant(Integer(), "sqlite")
 
 
-def long_binary() -> LargeBinary:
-    """Return the type of bytes of any length; LONGBLOB on MySQL, whose BLOB holds 64 KB."""
-    return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
-
-
 def to_json(value: Any) -> str:
     """Return a value as JSON without escapes, so that it is readable in the database, unless it holds text that is not valid Unicode."""
     text = json.dumps(value, ensure_ascii=False)
@@ -65,6 +59,32 @@ def to_json(value: Any) -> str:
     except UnicodeEncodeError:  # a lone surrogate, which has no UTF-8 encoding
         return json.dumps(value)
     return text
+
+
+def mysql() -> ModuleType:
+    """Return SQLAlchemy's types of MySQL; only a store there loads them, because a command waits for it."""
+    return import_module("sqlalchemy.dialects.mysql")
+
+
+def postgresql() -> ModuleType:
+    """Return SQLAlchemy's types of PostgreSQL; only a store there loads them."""
+    return import_module("sqlalchemy.dialects.postgresql")
+
+
+class LongBinary(TypeDecorator[bytes]):
+    """Bytes of any length."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return LONGBLOB on MySQL, whose BLOB holds 64 KB, and the type of any bytes elsewhere."""
+        return dialect.type_descriptor(mysql().LONGBLOB() if dialect.name == "mysql" else LargeBinary())
+
+
+def long_binary() -> LongBinary:
+    """Return the type of bytes of any length."""
+    return LongBinary()
 
 
 class Moment(TypeDecorator[dt.datetime]):
@@ -76,8 +96,8 @@ class Moment(TypeDecorator[dt.datetime]):
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         """Return TIMESTAMP WITH TIME ZONE on PostgreSQL, and DATETIME elsewhere; on MySQL with its fraction of 6 digits."""
         if dialect.name == "postgresql":
-            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
-        return dialect.type_descriptor(mysql.DATETIME(fsp=6) if dialect.name == "mysql" else DateTime())
+            return dialect.type_descriptor(postgresql().TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(mysql().DATETIME(fsp=6) if dialect.name == "mysql" else DateTime())
 
     def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
         """Convert a value for the database."""
@@ -103,7 +123,7 @@ class Json(TypeDecorator[Any]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         """Return LONGTEXT on MySQL, whose TEXT holds 64 KB, and TEXT elsewhere."""
-        return dialect.type_descriptor(mysql.LONGTEXT() if dialect.name == "mysql" else Text())
+        return dialect.type_descriptor(mysql().LONGTEXT() if dialect.name == "mysql" else Text())
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
         """Convert a value for the database."""
@@ -148,7 +168,6 @@ audit_versions = Table(
     Column("version", short_text(64), primary_key=True),
     Column("definition", Json(), nullable=False),
     Column("since", Moment(), nullable=False),
-    **MYSQL,
 )
 """The versions of each audit's definition. A version is the hash of its content."""
 
@@ -157,7 +176,6 @@ schemas = Table(
     metadata,
     Column("version", short_text(64), primary_key=True),
     Column("columns", Json(), nullable=False),
-    **MYSQL,
 )
 """Both sides' columns, stored once for all runs with equal ones. A version is the hash of the content."""
 
@@ -205,7 +223,6 @@ runs = Table(
     ForeignKeyConstraint(["audit", "version"], ["auditor_audit_versions.audit", "auditor_audit_versions.version"]),
     # Created with the table, and so atomically on MySQL, unlike separate indexes.
     UniqueConstraint("audit", "number"),
-    **MYSQL,
 )
 """The runs, numbered in the order of their start, independent of clocks."""
 
@@ -215,7 +232,6 @@ run_documents = Table(
     _run_column(),
     Column("kind", short_text(16), primary_key=True),
     Column("body", long_binary(), nullable=False),
-    **MYSQL,
 )
 """The large values of a run, by kind: ``plan``, ``report``, and ``partition_map``, which is packed."""
 
@@ -227,7 +243,6 @@ differences = Table(
     Column("kind", short_text(16), nullable=False),
     Column("state", short_text(16), nullable=False),
     Column("detail", Json(), nullable=False),
-    **MYSQL,
 )
 
 chunks = Table(
@@ -243,7 +258,6 @@ chunks = Table(
     Column("attempts", Integer(), nullable=False),
     Column("at", Moment(), nullable=False),
     Column("payload", long_binary(), nullable=False),
-    **MYSQL,
 )
 """The finished chunks of a run. Bounds are text, '' for none: keys can exceed 64 bits, and a primary key cannot hold NULL."""
 
@@ -255,6 +269,5 @@ queue = Table(
     # The audit's name while the run is pending: the unique constraint allows one pending run of an audit.
     Column("pending_audit", short_text(), unique=True),
     Column("lost_processes", Integer(), nullable=False),
-    **MYSQL,
 )
 """The runs that were requested through the queue. ``lost_processes`` counts how often the process of the run died."""

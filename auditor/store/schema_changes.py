@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection, Index, Row, Table, and_, bindparam, d
 from auditor.api_models.pipeline import MigrationState
 from auditor.model import Part
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, metadata, short_text
 
 schema_history = Table(
     "auditor_schema_history",
@@ -23,7 +23,6 @@ schema_history = Table(
     Column("schema_id", short_text(64), nullable=False),
     Column("at", Moment(), nullable=False),
     Column("catalogue", Json()),
-    **MYSQL,
 )
 """From which position on a table had which schema, and what the source's catalogue said of its columns when it was first seen."""
 
@@ -43,7 +42,6 @@ migrations = Table(
     Column("at", Moment(), nullable=False),
     Column("ended", Moment()),
     Index("auditor_migrations_place", "pipeline", "table_name", "position"),
-    **MYSQL,
 )
 """How the targets' tables were brought from one schema to the next, or why they were not."""
 

@@ -18,7 +18,7 @@ from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 segment_registers = Table(
     "auditor_segment_registers",
@@ -29,7 +29,6 @@ segment_registers = Table(
     Column("sequence", short_text()),
     Column("refused", Words(), nullable=False),
     Column("versions", Json()),
-    **MYSQL,
 )
 """The registers of segment audits: the names of their two sides, whether these are compared by position, global id or offset, the sequence
 that the numbers of the global ids belong to, or what positions and offsets of topics do, why segments are not comparable ('' if they are),
@@ -61,7 +60,6 @@ registered_segments = Table(
     Column("matched_row", big_integer()),
     Column("older", Json()),
     Column("buckets", long_binary()),
-    **MYSQL,
 )
 """The segments of both sides of segment audits, each with the verdict on it and the place of what it was compared with."""
 
@@ -71,7 +69,6 @@ segment_values = Table(
     Column("audit", short_text(), primary_key=True),
     Column("finding", short_text(64), primary_key=True),
     Column("body", Json(), nullable=False),
-    **MYSQL,
 )
 """Whose events differ in the findings of segment audits, as the last run read it from their files, by the digest of each finding."""
 

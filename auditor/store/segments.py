@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Index, Integer, Row, Table, and_, bin
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 segments = Table(
     "auditor_segments",
@@ -36,7 +36,6 @@ segments = Table(
     Column("older", Json()),
     Column("buckets", long_binary()),
     Index("auditor_segments_path", "pipeline", "path"),
-    **MYSQL,
 )
 """The segments of a pipeline's tables, each with its digest, its file, and where it is in that."""
 
@@ -49,7 +48,6 @@ segmented_tables = Table(
     Column("pipeline", short_text(), primary_key=True),
     Column("table_name", short_text(), primary_key=True),
     Column("free_through", big_integer(), nullable=False),
-    **MYSQL,
 )
 """Up to which position a table's parts are no longer needed for segments; the open segment begins behind it."""
 
@@ -60,7 +58,6 @@ segment_progress = Table(
     Column("through", big_integer(), nullable=False),
     Column("latest_commit", big_integer(), nullable=False),
     Column("replacements", Integer(), nullable=False, default=0),
-    **MYSQL,
 )
 """Up to which position a pipeline's events were cut, the latest commit until there, in microseconds since 1970, and how often segments were
 replaced, by which their writer notices it."""

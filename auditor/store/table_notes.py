@@ -10,7 +10,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Index, Row, Table, and
 
 from auditor.model import NoteKind, Skip, TableNote
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, metadata, short_text
 
 notes = Table(
     "auditor_table_notes",
@@ -31,7 +31,6 @@ notes = Table(
     Column("skipped_by", Words()),
     Column("skip_reason", Words()),
     Index("auditor_table_notes_place", "pipeline", "table_name", "position"),
-    **MYSQL,
 )
 """Events of a table that stop it, with who skipped them, and statements that changed the table; '' as target stands for all targets."""
 

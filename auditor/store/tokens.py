@@ -18,7 +18,7 @@ from auditor.api_models.access import Scope
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
 from auditor.store.database import Store, database_time, time_expression
-from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, big_integer, metadata, short_text
 
 tokens = Table(
     "auditor_tokens",
@@ -38,7 +38,6 @@ tokens = Table(
     # Patterns of the audits that it is limited to; null for none.
     Column("audits", Json()),
     Index("auditor_tokens_created_by", "created_by"),
-    **MYSQL,
 )
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Table, delete, func, insert, select
 
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, Json, big_integer, metadata, short_text
+from auditor.store.schema import Json, big_integer, metadata, short_text
 
 batches = Table(
     "auditor_topic_batches",
@@ -15,7 +15,6 @@ batches = Table(
     Column("pipeline", short_text(), primary_key=True),
     Column("position", big_integer(), primary_key=True, autoincrement=False),
     Column("body", Json(), nullable=False),
-    **MYSQL,
 )
 """The offset of the stream at the end of each batch, by the position of its last message, as long as parts of it are listed."""
 

@@ -9,7 +9,7 @@ from sqlalchemy import Column, Connection, Table, and_, delete, insert, select, 
 
 from auditor.api_models.pipeline import PublishedTopic, TopicsStatus
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, metadata, short_text
+from auditor.store.schema import Json, metadata, short_text
 
 topic_states = Table(
     "auditor_topic_states",
@@ -17,7 +17,6 @@ topic_states = Table(
     Column("pipeline", short_text(), primary_key=True),
     Column("target", short_text(), primary_key=True),
     Column("body", Json(), nullable=False),
-    **MYSQL,
 )
 """The last `TopicsStatus` of each target that is topics."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Table, and_, delete, insert, select, update
 
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import Json, Moment, Words, big_integer, metadata, short_text
 
 trackers = Table(
     "auditor_trackers",
@@ -21,7 +21,6 @@ trackers = Table(
     Column("checkpoint", Json()),
     Column("pending_statement", Json()),
     Column("at", Moment(), nullable=False),
-    **MYSQL,
 )
 """The text by which a tracker's server is known as a pipeline's own, the place of the log up to which it was brought, and the statement
 that is being replayed."""
@@ -34,7 +33,6 @@ dumps = Table(
     Column("database_name", Words(), nullable=False),
     Column("table_name", Words(), nullable=False),
     Column("statement", Json(), nullable=False),
-    **MYSQL,
 )
 """The statements that make a tracker's schema at its checkpoint; '' as table stands for the database itself. The digest is of the names,
 which are compared as their bytes."""
@@ -48,7 +46,6 @@ columns = Table(
     Column("database_name", Words(), nullable=False),
     Column("table_name", Words(), nullable=False),
     Column("body", Json(), nullable=False),
-    **MYSQL,
 )
 """The columns that a table has behind a position of the log, or why they are not known."""
 

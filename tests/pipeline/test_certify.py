@@ -15,7 +15,7 @@ import pytest
 import dialects
 from auditor import cli
 from auditor.errors import BadUrl, ConfigError, ResultError, ServerTooOld, StatementRefused
-from auditor.model import Certificate, CertifiedCheck
+from auditor.model.certificate import Certificate, CertifiedCheck
 from auditor.report import certificate as report
 from auditor.service import certify as service
 from auditor.service.certify import PARTS, Scale, certify, estimate

@@ -75,19 +75,35 @@ CHAINS = (
 )
 """Modules in the order in which one process imports them, with the libraries that each brings that those before it did not."""
 
+SETTINGS = "annotated_types cronsim pydantic pydantic_core typing_extensions typing_inspection yaml"
+STORE = "sqlalchemy tenacity"
+CATALOGUE = "duckdb numpy"
+ROWS = f"{CATALOGUE} pyarrow"
+SQL_OF_USERS = "mypy_extensions sqlglot"
 RUNS = {
     "--version": "",
     "--help": "",
-    "run t --no-store --quiet": "dialects duckdb numpy pyarrow pydantic rich yaml",
-    "run t --quiet": "dialects duckdb numpy pyarrow pydantic rich sqlalchemy yaml",
-    "ls": "dialects numpy pydantic rich sqlalchemy yaml",
+    "ls": f"numpy rich {SETTINGS} {STORE}",
+    "check t": f"rich {SETTINGS} {STORE} {CATALOGUE}",
+    "diff duckdb:///here.duckdb t duckdb:///there.duckdb t -k id --quiet": f"rich {SETTINGS} {ROWS}",
+    "run t --no-store --quiet": f"rich {SETTINGS} {ROWS}",
+    "run t --quiet": f"rich {SETTINGS} {STORE} {ROWS}",
+    "run filtered --quiet": f"rich {SETTINGS} {STORE} {ROWS}",
+    "run by_side --quiet": f"rich {SETTINGS} {STORE} {ROWS} {SQL_OF_USERS}",
 }
-"""What whole commands load on two DuckDB files, whose store is there already."""
+"""All packages of others that whole commands load, on two DuckDB files and with a store that is there already."""
 
 CONFIG = """
 connections: {{here: {{url: 'duckdb:///{0}/here.duckdb'}}, there: {{url: 'duckdb:///{0}/there.duckdb'}}}}
 store: {{url: 'sqlite:///{0}/auditor.db'}}
-audits: {{t: {{source: {{connection: here, table: t}}, target: {{connection: there, table: t}}, key: [id]}}}}
+audits:
+  t: {{source: {{connection: here, table: t}}, target: {{connection: there, table: t}}, key: [id]}}
+  filtered: {{source: {{connection: here, table: t}}, target: {{connection: there, table: t}}, key: [id], where: id > 10}}
+  by_side:
+    source: {{connection: here, table: t}}
+    target: {{connection: there, table: t}}
+    key: [id]
+    where: {{source: id > 10, target: id > 10}}
 """
 
 
@@ -109,17 +125,30 @@ def test_what_borders_load(chain: Mapping[str, str]) -> None:
     assert dict(zip(chain, seen, strict=False)) == dict(zip(chain, expected, strict=True))
 
 
-@pytest.mark.quick_for("run t --quiet", "ls", "--help")
+PACKAGES = """
+import sys
+from auditor.cli import main
+try:
+    code = main({!r}.split())
+except SystemExit as ended:
+    code = ended.code
+files = {{name.partition(".")[0]: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}}
+print()
+print(code, *sorted(name for name, file in files.items() if "site-packages" in file and not name.startswith("_") and "__" not in name))
+"""
+"""Runs a command, and prints on its last line its exit code, and the packages of others that it loaded."""
+
+
+@pytest.mark.quick_for(*RUNS)
 @pytest.mark.parametrize("command", RUNS)
 def test_what_a_command_loads(command: str, tmp_path: Path) -> None:
     for name in ("here", "there"):
         with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as connection:
             connection.execute("CREATE TABLE t AS SELECT i AS id, 'v' AS v FROM range(100) r(i)")
     (tmp_path / "auditor.yaml").write_text(CONFIG.format(tmp_path))
-    program = "from auditor.cli import main\nsys.exit(main({!r}))"
-    if command in ("run t --quiet", "ls"):
-        open_store(f"sqlite:///{tmp_path}/auditor.db").close()
-    assert _loaded(program.format(command.split()), tmp_path) == [RUNS[command]]
+    open_store(f"sqlite:///{tmp_path}/auditor.db").close()
+    done = subprocess.run([sys.executable, "-c", PACKAGES.format(command)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["0", *sorted(RUNS[command].split())], done.stderr
 
 
 def test_each_command_of_the_table_is_there() -> None:

@@ -15,7 +15,9 @@ import pytest
 import dialects
 from auditor import config
 from auditor.connections import prefetch
-from auditor.errors import Unreachable
+from auditor.errors import AuditorError, Unreachable
+from auditor.service import planning
+from tests.durations import SetDurations
 
 AUDIT = """
 connections:
@@ -130,3 +132,61 @@ def test_connection_with_a_throttle_waits_for_it(configured: Path, limits: str, 
         there = settings.connections["there"]
         prefetch.connect(there.url, there.limits.statement_timeout, there.limits.lock_timeout)
     assert asked == [there.url]
+
+
+SEVERAL = """
+connections:
+  here: {{url: 'duckdb:///{folder}/here.duckdb'}}
+  there: {{url: 'duckdb:///{folder}/there.duckdb'}}
+audits:
+  first: {{source: {{connection: here, table: t}}, target: {{connection: there, table: t}}, key: [id]}}
+  second: {{source: {{connection: here, table: {second}}}, target: {{connection: there, table: t}}, key: [id]}}
+  third: {{source: {{connection: here, table: t}}, target: {{connection: there, table: t}}, key: [id]}}
+"""
+
+
+def _connections(folder: Path, second: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[AuditorError | None], list[dialects.Session]]:
+    """Check three audits, and return their errors and the sessions that were opened."""
+    (folder / "auditor.yaml").write_text(SEVERAL.format(folder=folder, second=second))
+    opened: list[dialects.Session] = []
+    connect = dialects.connect
+
+    def watched(*arguments: Any) -> dialects.Session:
+        opened.append(connect(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(dialects, "connect", watched)
+    results = list(planning.check(config.load(folder / "auditor.yaml")))
+    return [result.error for result in results], opened
+
+
+def _is_closed(session: dialects.Session) -> bool:
+    try:
+        session.query("SELECT 1")
+    except AuditorError:
+        return True
+    return False
+
+
+def test_audits_that_are_checked_together_share_their_sessions(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, opened = _connections(configured.parent, "t", monkeypatch)
+    assert errors == [None, None, None]
+    assert len(opened) == 2, "one a database, not one an audit"
+    assert all(map(_is_closed, opened))
+
+
+def test_an_audit_that_cannot_be_planned_leaves_no_session_to_the_next(configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, opened = _connections(configured.parent, "missing", monkeypatch)
+    assert errors[0] is None and errors[1] is not None and errors[2] is None
+    assert len(opened) == 4, "what an error went through is not used again"
+    assert all(map(_is_closed, opened))
+
+
+def test_a_session_that_was_idle_for_long_is_not_used_again(
+    configured: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+) -> None:
+    """The server, or what stands before it, may have ended it."""
+    set_durations(kept_session=-1.0)
+    errors, opened = _connections(configured.parent, "t", monkeypatch)
+    assert errors == [None, None, None] and len(opened) == 6
+    assert all(map(_is_closed, opened))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
 from dataclasses import replace
 from functools import cache
@@ -15,9 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
 
 from auditor import service
 from auditor.config import Settings
+from auditor.history.records import to_store_outcome
+from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.masking import MASK
 from auditor.model import (
     Alignment,
@@ -269,6 +273,21 @@ def test_real_reports_match_the_schema(shop: Settings, name: str) -> None:
 
 
 # masked columns
+
+
+def test_reports_and_plans_are_stored_as_their_types_are_read(shop: Settings) -> None:
+    """They are written without their types, which take longer to build than both texts of a run to write."""
+    reports = TypeAdapter(Report)
+    odd = replace(full_report("ä\0\n"), seconds=math.nan, covered=math.inf)
+    for report in (full_report(), with_plan(full_report(), shop), aligned_report(), odd):
+        stored = to_store_outcome(report, None).report
+        assert report.differences
+        slim = replace(report, differences=replace(report.differences, named=(), ranges=()))
+        assert stored == reports.dump_json(slim)
+        if report is not odd:
+            assert reports.validate_json(stored) == slim
+    plan = with_plan(full_report(), shop).plan
+    assert plan and dump_plan(plan) == TypeAdapter(Plan).dump_json(plan) and load_plan(dump_plan(plan)) == plan
 
 
 def test_masked_columns_are_hidden(shop: Settings) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import dialects
 from auditor.errors import AuditorError, ConfigError, DriverMissing, EngineBroken, EngineError, NoSuchObject
-from auditor.model import Certificate, CertifiedCheck, CertifiedPart
+from auditor.model.certificate import Certificate, CertifiedCheck, CertifiedPart
 from auditor.service.certify.book import Book
 from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.certify.scratch import LOCK_TIMEOUT, STATEMENT_TIMEOUT, Scratch

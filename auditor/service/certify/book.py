@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from auditor.errors import AccessDenied, AuditorError, PlanError
-from auditor.model import CertifiedCheck, CertifiedCost, CertifiedPart, Report
+from auditor.model import Report
+from auditor.model.certificate import CertifiedCheck, CertifiedCost, CertifiedPart
 from auditor.service.selftest import Check, Differs
 from dialects import Session
 
