@@ -24,6 +24,7 @@ from auditor.model._evidence import (
     EvidenceStatement,
     EvidenceSummaries,
 )
+from auditor.model._files import FileLayout, FilesRead
 from auditor.model._pipeline import (
     HEARTBEAT_COLUMN,
     HEARTBEAT_TABLE,
@@ -160,6 +161,8 @@ __all__ = [
     "EvidenceStatement",
     "EvidenceSummaries",
     "ExpectedCost",
+    "FileLayout",
+    "FilesRead",
     "FindingKind",
     "Followed",
     "HistoryCheck",
