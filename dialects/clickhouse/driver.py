@@ -77,7 +77,7 @@ def _pool(url: Url, on_connect: Callable[[Any], None]) -> Any:
     class TlsPool(HTTPSConnectionPool):
         ConnectionCls = WatchedTls
 
-    options = {name: url.options[name] for name in ("ca_cert", "client_cert", "client_cert_key") if name in url.options}
+    options: dict[str, Any] = {name: url.options[name] for name in ("ca_cert", "client_cert", "client_cert_key") if name in url.options}
     manager = get_pool_manager(verify=True, maxsize=1, retries=False, **options)
     manager.pool_classes_by_scheme = {"http": Pool, "https": TlsPool}
     return manager

@@ -44,7 +44,8 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
     code = getattr(error, "code", None)
     text = _message(str(error))
     if code is None:
-        return (errors.Unreachable if where else errors.ConnectionLost)(f"{prefix}{text or type(error).__name__}")
+        system = [cause.strerror for cause in _causes(error) if isinstance(cause, OSError) and cause.strerror]
+        return (errors.Unreachable if where else errors.ConnectionLost)(f"{prefix}{system[-1] if system else text or type(error).__name__}")
     return _ERROR_BY_CODE.get(code, errors.StatementRefused)(f"{prefix}{text} (ClickHouse error {code})")
 
 

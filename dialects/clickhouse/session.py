@@ -21,7 +21,7 @@ from dialects.clickhouse.driver import READ_FORMATS, open_client
 from dialects.clickhouse.errors import translate_error
 from dialects.clickhouse.settings import Setting
 from dialects.durations import durations
-from dialects.errors import AccessDenied, AuditorError, ResultIncomplete, ServerSilent, StatementCancelled, StatementRefused
+from dialects.errors import AccessDenied, AuditorError, ResultIncomplete, ServerSilent, StatementCancelled, StatementRefused, Unreachable
 from dialects.session import no_answer
 from dialects.url import Url
 from dialects.wire import Wire, describe_encryption
@@ -144,6 +144,8 @@ class ClickHouseSession(Session):
             if self._wire is not None and self._wire.is_cut:  # whatever the driver makes of it
                 raise self._cause_of_cut() from error
             known = None if isinstance(error, AuditorError) else translate_error(error, where)
+            if where and isinstance(known, Unreachable) and "timed out" in str(error):
+                known = no_answer(where, self._url.patience)
             raise known or error from (error if known else error.__cause__)
         finally:
             self._limits = None

@@ -15,7 +15,7 @@ from dialects import errors, settings
 _CUTS = ("read", "sort", "result", "distinct", "set", "join", "transfer", "group_by", "timeout")
 """What has a limit under which a profile may have what is beyond left out, and no error: ``<name>_overflow_mode`` is then not throw."""
 
-PINNED: Mapping[str, str] = {
+PINNED = {
     # Which rows there are.
     "final": "1",
     "do_not_merge_across_partitions_select_final": "0",

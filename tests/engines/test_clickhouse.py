@@ -73,7 +73,7 @@ def _versions(run: Callable[..., None], name: str, engine: str, more: str, *part
 
 
 def _source(tmp_path: Any, rows: list[tuple[int, str]]) -> tuple[str, str]:
-    url = f"duckdb:///{tmp_path}/source.duckdb"
+    url = f"duckdb:///{tmp_path}/source{len(rows)}.duckdb"
     tables.make(LiveEngine("duckdb", "duckdb", url), "orders", COLUMNS, rows, ["id"])
     return url, "orders"
 
@@ -102,6 +102,41 @@ def test_a_row_is_what_final_makes_of_its_versions(
     differs = auditor.audit(source, target, key=["id"], columns=ONLY)
     assert differs.verdict is Verdict.MISMATCH
     assert {one.key["id"] for one in differs.differences or () if isinstance(one, Difference)} == {"2"}
+
+
+PEERDB = ", _peerdb_synced_at DateTime64(9), _peerdb_is_deleted Int8, _peerdb_version Int64"
+
+
+@pytest.mark.parametrize(
+    ("engine_name", "more", "parts", "convention"),
+    [
+        ("ReplacingMergeTree(_peerdb_version)", PEERDB,
+         ("(1,'old',now64(9),0,1),(2,'b',now64(9),0,1),(3,'c',now64(9),0,1)", "(1,'a',now64(9),0,2),(3,'c',now64(9),1,2)"), "peerdb"),
+        ("ReplacingMergeTree(_version)", ", _sign Int8, _version UInt64", ("(1,'a',1,2),(2,'b',1,1)", "(1,'old',1,1),(3,'c',-1,2)"),
+         {"deleted": {"column": "_sign", "value": -1}, "metadata": ["_sign", "_version"]}),
+        ("MergeTree", ", _sign Int8, _version UInt64", ("(1,'a',1,2),(2,'b',1,1),(3,'c',1,1)", "(1,'old',1,1),(3,'c',-1,2)"),
+         {"deleted": {"column": "_sign", "value": -1}, "versions": ["_version"], "metadata": ["_sign", "_version"]}),
+    ],
+    ids=["peerdb", "sign", "appended"],
+)  # fmt: skip
+def test_a_convention_says_what_the_engine_does_not(
+    engine: LiveEngine, run: Callable[..., None], tmp_path: Any, engine_name: str, more: str, parts: tuple[str, ...], convention: Any
+) -> None:
+    _versions(run, "replicated", engine_name, more, *parts)
+    target = engine.url, "replicated"
+    equal = auditor.audit(_source(tmp_path, [(1, "a"), (2, "b")]), target, key=["id"], convention=convention)
+    assert equal.verdict is Verdict.MATCH, equal
+    differs = auditor.audit(_source(tmp_path, [(1, "a"), (2, "b"), (3, "c")]), target, key=["id"], convention=convention)
+    assert differs.verdict is Verdict.MISMATCH
+    assert [one.key["id"] for one in differs.differences or () if isinstance(one, Difference)] == ["3"]
+
+
+def test_a_query_stands_in_place_of_a_table(engine: LiveEngine, run: Callable[..., None], tmp_path: Any) -> None:
+    _versions(run, "queried", "ReplacingMergeTree(version)", ", version UInt64", "(1,'old',1),(2,'b',1)", "(1,'a',2)")
+    query = "SELECT id, upper(v) AS v FROM queried WHERE id > 0"
+    source = _source(tmp_path, [(1, "A"), (2, "B")])
+    assert auditor.audit(source, (engine.url, query), key=["id"]).verdict is Verdict.MATCH
+    assert auditor.audit(source, (engine.url, query.replace("upper(v)", "v")), key=["id"]).verdict is Verdict.MISMATCH
 
 
 @pytest.mark.parametrize("over", ["view", "materialized view", "merge"])

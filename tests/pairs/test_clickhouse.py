@@ -66,5 +66,7 @@ def test_every_type_is_equal_and_each_damaged_value_is_named(pair: LivePair) -> 
     tables.make(pair.target, "every_type", columns, damaged, ["n"])
     report = auditor.audit(source, target, key=["n"])
     assert report.verdict is Verdict.MISMATCH, report
-    named = {int(one.key["n"]): {column.name for column in one.columns} for one in report.differences or () if isinstance(one, Difference)}
+    named = {
+        int(one.key["n"] or ""): {column.name for column in one.columns} for one in report.differences or () if isinstance(one, Difference)
+    }
     assert named == wanted

@@ -77,8 +77,8 @@ def test_a_forgotten_key_is_gone_and_so_is_every_row_of_its_runs(make_url: Make,
     try:
         configured = settings(tmp_path, [])
         reports = [service.run_audit(configured, "scrubbed", store=store) for _ in range(2)]
-        key, other = ({"card": SECRETS[place]} for place in (3, 4))
-        repairs.record_repair(store, run=reports[0].run, audit="scrubbed", kind="patch", note="", who="me", rows=2, keys=[key, other])
+        keys: list[dict[str, str | None]] = [{"card": SECRETS[place]} for place in (3, 4)]
+        repairs.record_repair(store, run=reports[0].run, audit="scrubbed", kind="patch", note="", who="me", rows=2, keys=keys)
         assert found_in(store) == SECRETS
         found = {place.place: place for place in forgetting.forget(configured, store, "scrubbed", SECRETS[3], apply=True, by="me").places}
         assert [(found[place].found, found[place].removed) for place in ("runs", "repairs")] == [(2, 2), (1, 1)]
