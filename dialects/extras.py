@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from dialects.errors import DriverMissing
 
 MODULES: dict[str, tuple[str, ...]] = {
+    "clickhouse": ("clickhouse_connect",),
     "mysql": ("pymysql",),
     "postgres": ("psycopg2",),
     "redshift": ("redshift_connector",),

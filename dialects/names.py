@@ -19,6 +19,10 @@ class Names:
             return "NULL"
         return str(value) if isinstance(value, int) else self.string_literal(value)
 
+    def number_literal(self, digits: str) -> str:
+        """A literal of exactly this number, of decimal digits with or without a point, after a ``-`` if negative."""
+        return digits
+
     def latest(self, column: str, rows: Mapping[str, str]) -> str:
         """An aggregate: the greatest value of a column among the rows whose other columns, by name, have these values."""
         chosen = " AND ".join(f"{self.quote(name)} = {self.literal(value)}" for name, value in rows.items())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kept_open import STARTING_SERVERS
-from tests.servers import kafka, mariadb, mysql, postgres, redshift, spark
+from tests.servers import clickhouse, kafka, mariadb, mysql, postgres, redshift, spark
 from tests.servers.desk import Address, Desk, turns
 from tests.servers.process import Server, Unavailable, do_nothing, open_directory
 
@@ -88,6 +88,9 @@ ENGINES = (
            why_here="source and target in its own right, with a linguistic collation and day-first dates"),
     Engine(name="duckdb", dialect="duckdb", start=_duckdb,
            why_here="needs nothing, so every checkout can run the whole suite on it"),
+    Engine(name="clickhouse", dialect="clickhouse", start=clickhouse.start, variable=clickhouse.VARIABLE, database=clickhouse.database,
+           only_named=True, beside=True,
+           why_here="rows of which several versions are stored, and FINAL makes one"),
     Engine(name="delta", dialect="delta", start=_delta, only_target=True, only_named=True,
            why_here="the lake without Spark: versions of a table in files"),
     Engine(name="parquet", dialect="delta", start=_parquet, only_target=True, only_named=True,

@@ -31,7 +31,8 @@ def open_writable(engine: LiveEngine) -> Iterator[Session]:
         with lake.open_writable(engine.url) as session:
             yield session
         return
-    url = engine.url + ("&" if "?" in engine.url else "?") + "access_mode=read_write" if engine.dialect == "duckdb" else engine.url
+    is_asked = engine.dialect in ("duckdb", "clickhouse")
+    url = engine.url + ("&" if "?" in engine.url else "?") + "access_mode=read_write" if is_asked else engine.url
     session = dialects.connect(url)
     try:
         yield session

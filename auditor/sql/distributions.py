@@ -179,7 +179,7 @@ def _literal(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str
         case "moment":
             return _time_literal(text, side, column, dialect)
         case _:
-            return f"({text})"
+            return f"({dialect.names.number_literal(text)})"
 
 
 def _time_literal(text: str, side: Side, column: ColumnPlan, dialect: Dialect) -> str:

@@ -20,7 +20,7 @@ from auditor.testing.values import TRICKY_CLOCKS, TRICKY_DATES, TRICKY_DOUBLES, 
 from dialects import Kind
 
 WIDE = Context(prec=100)
-CUTTING = frozenset({"mariadb", "spark"})
+CUTTING = frozenset({"clickhouse", "mariadb", "spark"})
 """Engines that cut a finer time to the digits of the column; the others round it."""
 
 Draw = Callable[[random.Random], Any]

@@ -13,9 +13,9 @@ import pytest
 from auditor.testing import columns, oracle
 from dialects import HashAlgorithm, Kind, Session
 from tests import tables
-from tests.live import LiveEngine, and_delta
+from tests.live import LiveEngine, and_delta, engine_params
 
-pytestmark = pytest.mark.parametrize("engine", and_delta(), indirect=True)
+pytestmark = pytest.mark.parametrize("engine", [*and_delta(), *engine_params("clickhouse")], indirect=True)
 
 ALIASES: Mapping[str, Mapping[Kind, Kind]] = {
     "mariadb": {Kind("json"): Kind("text")},  # https://mariadb.com/kb/en/json/

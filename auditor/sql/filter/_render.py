@@ -255,7 +255,7 @@ class Renderer:
                 double = self.dialect.numbers.as_double(column.sql[self.side])
                 return f"{double} {op} {float_literal(number, self.dialect)}"
             case Number(value=number) if self._is_number(left):
-                return compare_number(op, self._term(left), number)
+                return compare_number(op, self._term(left), number, self.dialect)
         return self._refuse(left, value, op)
 
     def _operands(self, op: CompareOp, left: Operand, right: Operand) -> str:
@@ -281,7 +281,7 @@ class Renderer:
     def _values(self, op: CompareOp, left: Operand, right: Operand) -> str:
         """Return the comparison of two values of which one is computed."""
         if isinstance(right, Number) and (term := self.value(left).term):
-            return compare_number(op, term, right.value)
+            return compare_number(op, term, right.value, self.dialect)
         first, other = _values.unify([self.value(left), self.value(right)], op, self.dialect)
         if first.term and other.term:
             return compare_terms(op, first.term, other.term, self.dialect)
@@ -296,7 +296,7 @@ class Renderer:
             return text_in(column, texts, self.side, self.dialect, helped)
         numbers = [value.value for value in values if isinstance(value, Number)]
         if self._is_number(operand) and len(numbers) == len(values):
-            return number_in(self._term(operand), numbers)
+            return number_in(self._term(operand), numbers, self.dialect)
         return "(" + " OR ".join(self._constant("=", operand, value, helped) for value in values) + ")"
 
     def _column(self, operand: Operand) -> FilterColumn | None:
@@ -317,7 +317,7 @@ class Renderer:
             case Arithmetic(left=left, right=right):
                 return arithmetic_term(operand, self._term(left), self._term(right), self.dialect)
             case Number(value=value):
-                return literal_term(value)
+                return literal_term(value, self.dialect)
             case Column(name=name) if self.columns[name].sort == "number":
                 return column_term(self.columns[name], self.side, self.dialect)
             case Call() | Case() if term := self.value(operand).term:

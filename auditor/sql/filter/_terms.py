@@ -49,11 +49,12 @@ class Term:
         return -most, most
 
 
-def literal_term(value: Decimal) -> Term:
+def literal_term(value: Decimal, dialect: Dialect) -> Term:
     """Return a literal as it is, with the digits after the point that are written, or that a calculation with literals has."""
     exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
-    return Term(f"{value:f}", max(1, scale, len(f"{abs(value):f}".split(".", maxsplit=1)[0].lstrip("0")) + scale), scale)
+    digits = max(1, scale, len(f"{abs(value):f}".split(".", maxsplit=1)[0].lstrip("0")) + scale)
+    return Term(dialect.names.number_literal(f"{value:f}"), digits, scale)
 
 
 def arithmetic_term(node: Arithmetic, left: Term, right: Term, dialect: Dialect) -> Term:
@@ -102,26 +103,26 @@ def compare_terms(op: CompareOp, left: Term, right: Term, dialect: Dialect) -> s
     return f"{left.sql} {op} {right.sql}"
 
 
-def compare_number(op: CompareOp, term: Term, value: Decimal) -> str:
+def compare_number(op: CompareOp, term: Term, value: Decimal, dialect: Dialect) -> str:
     """Return the comparison of a number with a literal, as one with a literal that the number's own type holds."""
     limits = term.limits()
     if limits and (value < limits[0] or value > limits[1]):
         holds = value > limits[1] if op in ("<", "<=") else value < limits[0] if op in (">", ">=") else op == "<>"
         return _always(term) if holds else _never(term)
     if term.scale is None:
-        return f"{term.sql} {op} {value:f}"
+        return f"{term.sql} {op} {dialect.names.number_literal(f'{value:f}')}"
     low, high = (_round(value, term.scale, how) for how in (ROUND_FLOOR, ROUND_CEILING))
     if low != high and op in ("=", "<>"):
         return _never(term) if op == "=" else _always(term)
-    return f"{term.sql} {op} {_plain_number(high if op in ('<', '>=') else low)}"
+    return f"{term.sql} {op} {_plain_number(high if op in ('<', '>=') else low, dialect)}"
 
 
-def number_in(term: Term, values: Sequence[Decimal]) -> str:
+def number_in(term: Term, values: Sequence[Decimal], dialect: Dialect) -> str:
     """Return whether a number equals one of several literals."""
     limits = term.limits()
     within = [value for value in values if not limits or limits[0] <= value <= limits[1]]
     possible = [value for value in within if term.scale is None or _round(value, term.scale, ROUND_FLOOR) == value]
-    return f"{term.sql} IN ({', '.join(_plain_number(value) for value in possible)})" if possible else _never(term)
+    return f"{term.sql} IN ({', '.join(_plain_number(value, dialect) for value in possible)})" if possible else _never(term)
 
 
 def _never(term: Term) -> str:
@@ -138,8 +139,8 @@ def _round(value: Decimal, scale: int, how: str) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-scale, EXACT), how, Context(prec=200))
 
 
-def _plain_number(value: Decimal) -> str:
-    """Return the digits of a number, without zeros at the end of its fraction."""
+def _plain_number(value: Decimal, dialect: Dialect) -> str:
+    """Return a literal of a number, without zeros at the end of its fraction."""
     text = f"{value:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text
+    return dialect.names.number_literal("0" if text in ("-0", "") else text)

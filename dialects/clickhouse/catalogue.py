@@ -1,0 +1,96 @@
+"""What ClickHouse's catalogue says of tables: which engine keeps their rows decides what a row of them is, and whether they can be read.
+
+https://clickhouse.com/docs/engines/table-engines
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dialects.base import Catalogue, Session
+from dialects.catalogue import Column, Table
+from dialects.errors import AccessDenied, NoSuchObject
+
+PLAIN = frozenset({"MergeTree", "Memory", "Log", "TinyLog", "StripeLog"})
+"""Engines whose rows are those that were inserted."""
+
+MERGING = re.compile(r"(Replacing|Collapsing|VersionedCollapsing|Coalescing|Summing|Aggregating)MergeTree")
+"""Engines of whose rows FINAL makes those that the table holds."""
+
+OF_OTHERS = frozenset({"View", "MaterializedView", "Merge", "Distributed"})
+"""Engines that show rows of other tables, which are read with FINAL as well."""
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("Kafka", "RabbitMQ", "NATS", "FileLog", "S3Queue", "AzureQueue", "Redis"),
+        "what reads it takes its messages away; audit the table that its materialized view fills",
+    ),
+    "Null": "it keeps no rows; audit the table that its materialized view fills",
+    "Buffer": "it shows rows that its table does not have yet, without those being made one with others of their key; audit that table",
+    "GenerateRandom": "it has other rows each time",
+    "GraphiteMergeTree": "it rolls rows up at times of its own",
+}
+"""Why tables of an engine are not read, and what to do, as clauses."""
+
+
+def engine_name(engine: str) -> str:
+    """Return an engine's name without what says only where its parts are."""
+    return re.sub(r"^(?:Replicated|Shared)(?=\w*MergeTree$)", "", engine)
+
+
+class ClickHouseCatalogue(Catalogue):
+    """The catalogue of ClickHouse."""
+
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "system"})
+
+    def knows_zone(self, session: Session, zone: str) -> bool:
+        return bool(session.query(f"SELECT 1 FROM system.time_zones WHERE time_zone = {session.dialect.names.literal(zone)}"))
+
+    def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
+        rows = session.query(f"DESCRIBE TABLE (\n{query}\n)")
+        return tuple(Column(str(row[0]), str(row[1]), session.dialect.types.kind(str(row[1])), nullable=True) for row in rows)
+
+    def protections(self, session: Session, table: Table) -> list[str]:
+        return super().protections(session, table) + self._of_shards(session, table)
+
+    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
+        # https://clickhouse.com/docs/operations/system-tables/row_policies
+        try:
+            return super()._policies(session, table, template)
+        except AccessDenied:
+            return [f"this user may not see whether policies hide rows of {table.sql}; the privilege SHOW ROW POLICIES lets it"]
+
+    def _of_shards(self, session: Session, table: Table) -> list[str]:
+        """Return what is to be known of a table over several shards, of which each is read on its own."""
+        if not table.names or self._engine(session, table.names)[0] != "Distributed":
+            return []
+        return [
+            f"{table.sql} is a Distributed table: each shard makes one row of the versions that it has itself, so that a key whose rows lie"
+            " on several shards is read several times"
+        ]
+
+    def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
+        engine, _ = self._engine(session, names)
+        known = engine_name(engine)
+        if known not in PLAIN | OF_OTHERS and not MERGING.fullmatch(known):
+            why = REFUSED.get(known, "what its rows are was not tried; audit a MergeTree table that holds them")
+            raise NoSuchObject(f"{'.'.join(names)} is not read, because it is a table of the engine {engine}: {why}")
+        described = super()._describe_table(session, names, columns)
+        key = tuple(_unquoted(part) for part in described.primary_key)
+        return replace(described, primary_key=key if set(key) <= {column.name for column in columns} else ())
+
+    @staticmethod
+    def _engine(session: Session, names: Any) -> tuple[str, str]:
+        literals = {"schema": session.dialect.names.literal(names[-2]), "table": session.dialect.names.literal(names[-1])}
+        rows = session.query(session.dialect.catalogue_query("engine", literals))
+        return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
+
+
+def _unquoted(name: str) -> str:
+    """Return a name as it is, of one that may stand in backticks."""
+    if not name.startswith("`"):
+        return name
+    return re.sub(r"\\(.)", r"\1", name.strip("`"))

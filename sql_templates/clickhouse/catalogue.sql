@@ -1,0 +1,83 @@
+-- name: tables
+-- One row per table or view of the session's database: schema, name, whether it is a view, whether its name is enough to find it,
+-- and how many rows there are.
+SELECT database, name, endsWith(engine, 'View'), true, COUNT(*) OVER ()
+FROM system.tables
+WHERE database = currentDatabase() AND NOT is_temporary AND NOT startsWith(name, '.inner')
+ORDER BY database, name
+
+-- name: columns
+-- One row per column of a table: schema, table, column, native type, whether it may be NULL, and how many rows there are;
+-- in the table's order. A column that is EPHEMERAL cannot be read.
+SELECT
+  database,
+  table,
+  name,
+  type,
+  startsWith(type, 'Nullable(') OR startsWith(type, 'LowCardinality(Nullable('),
+  COUNT(*) OVER ()
+FROM system.columns
+WHERE lowerUTF8(table) = lowerUTF8(${table})
+  AND lowerUTF8(database) = lowerUTF8(coalesce(${schema}, currentDatabase()))
+  AND default_kind <> 'EPHEMERAL'
+ORDER BY database, table, position
+
+-- name: primary_key
+-- One row per part of the key by which FINAL makes one row of several, in its order: a column's name, in backticks where it needs them, or an
+-- expression; and how many these are. A table whose rows FINAL leaves as they are has none, because no key of ClickHouse is a constraint.
+SELECT part, COUNT(*) OVER ()
+FROM (
+  SELECT arrayJoin(splitByString(', ', sorting_key)) AS part
+  FROM system.tables
+  WHERE database = ${schema}
+    AND name = ${table}
+    AND sorting_key <> ''
+    AND match(engine, '(Replacing|Collapsing|Coalescing|Summing|Aggregating)MergeTree$')
+) AS parts
+
+-- name: estimate
+-- One row: how many rows the parts of a table have, older versions of a row among them; and that no key's order is cheap to read.
+SELECT total_rows, true
+FROM system.tables
+WHERE database = ${schema} AND name = ${table}
+
+-- name: engine
+-- One row: a table's engine, and its definition.
+SELECT engine, engine_full
+FROM system.tables
+WHERE database = ${schema} AND name = ${table}
+
+-- name: comments
+-- One row per comment of a table: the column, or '' for the table itself, and its comment.
+SELECT name, comment
+FROM system.columns
+WHERE database = ${schema} AND table = ${table} AND comment <> ''
+UNION ALL
+SELECT '', comment
+FROM system.tables
+WHERE database = ${schema} AND name = ${table} AND comment <> ''
+
+-- name: protections
+-- One row per row policy of a table: 'rows', and its name.
+SELECT 'rows', short_name
+FROM system.row_policies
+WHERE (database = ${schema} OR database = '') AND (table = ${table} OR table = '')
+
+-- name: origins
+-- One row if a table shows rows of others, which the catalogue does not name: 'unknown', an empty schema and why.
+SELECT 'unknown', '', if(endsWith(engine, 'View'), 'view', 'storage')
+FROM system.tables
+WHERE database = ${schema}
+  AND name = ${table}
+  AND (endsWith(engine, 'View') OR engine IN ('Distributed', 'Merge'))
+
+-- name: threads_running
+-- One row: statements that run, this one among them.
+SELECT COUNT(*)
+FROM system.processes
+WHERE is_initial_query
+
+-- name: lag
+-- One row: seconds by which the slowest replicated table of this server is behind; 0 without any.
+SELECT coalesce(max(absolute_delay), 0)
+FROM system.replicas

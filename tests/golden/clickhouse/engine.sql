@@ -1,0 +1,3 @@
+SELECT engine, engine_full
+FROM system.tables
+WHERE database = 'shop' AND name = 'orders'

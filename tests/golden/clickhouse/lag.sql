@@ -1,0 +1,2 @@
+SELECT coalesce(max(absolute_delay), 0)
+FROM system.replicas

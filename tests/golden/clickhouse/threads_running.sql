@@ -1,0 +1,3 @@
+SELECT COUNT(*)
+FROM system.processes
+WHERE is_initial_query
