@@ -66,6 +66,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── RegistryUnreachable       exit 3     retryable  a registry does not answer
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
+    ├── FileSumsWrong             exit 3                sums that were kept of a file are damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
     ├── HistoryUnusable           exit 3                a history cannot keep the versions of an audit's rows, or is not far enough
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
@@ -185,6 +186,7 @@ __all__ = [
     "EvidenceBroken",
     "FailoverRefused",
     "FileInUse",
+    "FileSumsWrong",
     "FilesUnreachable",
     "Forbidden",
     "HashMissing",
@@ -453,6 +455,10 @@ class MergeFailed(AuditorError):
 
 class LiveSummariesWrong(AuditorError):
     """The sums that a stream kept of a table are incomplete or damaged; they are started again by a scan of the source."""
+
+
+class FileSumsWrong(AuditorError):
+    """The sums that were kept of an immutable file are damaged, or are not those of its rows; the file is read again."""
 
 
 class LiveSummariesUnusable(AuditorError):

@@ -17,6 +17,7 @@ from benchmarks import (
     cost,
     data,
     duel,
+    files,
     live,
     load,
     measurements,
@@ -57,6 +58,7 @@ PARTS = (
     "live",
     "shuffled",
     "writes",
+    "files",
     "primary",
     "alarm",
     "repair",
@@ -131,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for pair in writes.PAIRS:
                     for each in writes.measure(servers, pair, rows, repeat, options.scenarios):
                         results.writes.append(each)
+            if "files" in parts:
+                results.files += files.measure(rows, directory)
             if "primary" in parts:
                 for engine in _chosen(primary.ENGINES, options):
                     seconds = primary.SECONDS / (10 if options.quick else 1)
@@ -147,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = any(load_result.errors for load_result in results.loads)
     wrong |= any(not cost.is_right for cost in results.shuffled)
     wrong |= any(not cost.same for cost in results.writes)
+    wrong |= any(not cost.is_right for cost in results.files)
     wrong |= any(each.errors for each in results.primaries)
     wrong |= any(copy.why or copy.verdict not in ("match", "") for copy in results.copies if copy.road in copies.OURS)
     wrong |= any(repair.why or repair.wrong for repair in results.repaired if repair.tool == repairing.OURS)

@@ -14,6 +14,7 @@ from benchmarks.alarm import Alarm
 from benchmarks.copies import Copy
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
+from benchmarks.files import FilesCost
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
 from benchmarks.primary import Primary
@@ -61,6 +62,7 @@ def merge(results: Results, directory: Path) -> Results:
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
         shuffled=list({(cost.order, cost.rows): cost for cost in (*before.shuffled, *results.shuffled)}.values()),
         writes=list({(cost.pair, cost.scenario, cost.rows): cost for cost in (*before.writes, *results.writes)}.values()),
+        files=list({(cost.run, cost.files): cost for cost in (*before.files, *results.files)}.values()),
         alarms=list({entry.rows: entry for entry in (*before.alarms, *results.alarms)}.values()),
         primaries=list({(entry.engine, entry.rows): entry for entry in (*before.primaries, *results.primaries)}.values()),
         starts=list({(entry.tool, entry.command): entry for entry in (*before.starts, *results.starts)}.values()),
@@ -86,6 +88,7 @@ def read(directory: Path) -> Results:
     results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]
     results.writes = [WritesCost(**entry) for entry in values.get("writes", ())]
     results.starts = [Start(**entry) for entry in values.get("starts", ())]
+    results.files = [FilesCost(**entry) for entry in values.get("files", ())]
     results.alarms = [Alarm(**entry) for entry in values.get("alarms", ())]
     results.primaries = [Primary(**entry) for entry in values.get("primaries", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]

@@ -17,6 +17,7 @@ from dialects import versions
 from dialects.addresses import Addresses
 from dialects.canonical import Canonical
 from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Place, ScanEstimate, ServerTimes, Table, TableName
+from dialects.data_files import DataFiles
 from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.facts import Fact
 from dialects.hashes import Hashes
@@ -386,6 +387,9 @@ class Dialect(ABC):
     writing: Writing
     """How the engine is written to. One that pipelines and repairs do not write has none: ask ``is_written`` before."""
 
+    files: DataFiles
+    """How tables consist of immutable files. An engine whose tables are none, or which does not say so, has none: ask ``has_files``."""
+
     FACTS: ClassVar[Sequence[Fact]] = ()
     """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
 
@@ -393,6 +397,11 @@ class Dialect(ABC):
     def is_written(self) -> bool:
         """Whether pipelines and repairs write to the engine."""
         return hasattr(self, "writing")
+
+    @property
+    def has_files(self) -> bool:
+        """Whether tables consist of immutable files, which are read one by one."""
+        return hasattr(self, "files")
 
     @classmethod
     def template_packages(cls) -> tuple[str, ...]:

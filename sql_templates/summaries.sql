@@ -45,8 +45,8 @@ FROM (
   WHERE ${where}
   ${fence}
 ) ${p}hashed_rows
-GROUP BY ${partition}
-ORDER BY ${partition}
+GROUP BY ${partition}${by_file}
+ORDER BY ${partition}${by_file}
 
 -- name: exact
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key,
@@ -69,8 +69,8 @@ FROM (
   WHERE ${where}
   ${fence}
 ) ${p}hashed_rows
-GROUP BY ${partition}
-ORDER BY ${partition}
+GROUP BY ${partition}${by_file}
+ORDER BY ${partition}${by_file}
 
 -- name: exact_levels
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key,
@@ -109,8 +109,8 @@ FROM (
   ) ${p}located_rows
   ${fence}
 ) ${p}row_words
-GROUP BY ${p}row_words.${p}partition_id
-ORDER BY ${p}row_words.${p}partition_id
+GROUP BY ${p}row_words.${p}partition_id${by_file}
+ORDER BY ${p}row_words.${p}partition_id${by_file}
 
 -- name: minhash
 -- One row per partition: its id, its rows, how many of them could be hashed, its least and greatest key,

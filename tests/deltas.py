@@ -39,7 +39,7 @@ def write_table(
         pq.write_table(rows, root / name, use_deprecated_int96_timestamps=int96)
         add = {"path": name, "partitionValues": {}, "size": (root / name).stat().st_size, "modificationTime": 0, "dataChange": True}
         stats = {"stats": json.dumps({"numRecords": rows.num_rows})}
-        actions.append({"add": {**add, **stats, **_deletion_vector((deleted or {}).get(name, ()))}})
+        actions.append({"add": {**add, **stats, **deletion_vector((deleted or {}).get(name, ()))}})
     (root / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, actions)))
 
 
@@ -47,7 +47,7 @@ def _mapping(number: int, physical: str | None) -> dict[str, Any]:
     return {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical} if physical else {}
 
 
-def _deletion_vector(rows: Sequence[int]) -> dict[str, Any]:
+def deletion_vector(rows: Sequence[int]) -> dict[str, Any]:
     """A deletion vector that stands in the log: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format"""
     if not rows:
         return {}

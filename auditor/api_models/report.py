@@ -406,6 +406,24 @@ class Live(ApiModel):
     lost_partitions: tuple[str, ...] = Field(description="Partitions in which more rows were lost than the sums name.")
 
 
+class Files(ApiModel):
+    """What a run read of a side that consists of immutable files, whose sums are kept."""
+
+    side: Side
+    state: str = Field(description="Which version was read.")
+    files: Count = Field(description="Files of the version.")
+    read: Count = Field(description="Files that were read as a whole; the sums of the others were kept.")
+    hidden: Count = Field(description="Files that were read for rows that new deletes hide.")
+    bytes: Count = Field(description="Bytes of all files.")
+    read_bytes: Count = Field(description="Bytes of the files that were read.")
+    rows: Count = Field(description="Rows of the version that were compared.")
+    trusts: str = Field(description="On what the sums of files that were not read rest.")
+    since: dt.datetime | None = Field(description="When all files were last read; null for a run that read them all.")
+    why: str | None = Field(description="Why more was read than what is new; null if nothing was.")
+    damaged: Count = Field(description="Kept sums that were not what had been stored; their files were read again.")
+    changed: tuple[str, ...] = Field(description="Files in which other rows were found than those whose sums were kept.")
+
+
 def _compared(schema: dict[str, Any]) -> None:
     """Say in the schema that a run with a verdict is done and has a score, rows and partitions."""
     properties = {"state": {"const": "done"}, **{name: {"type": "object"} for name in ("score", "rows", "partitions")}}
@@ -459,6 +477,9 @@ class RunReport(ApiModel):
     not_aligned: str | None = Field(description="Why a run of an audit with align is not aligned; null if it is, or was not to be.")
     live: Live | None = Field(
         description="What was compared with live summaries, the sums that the stream keeps of the source; null for an audit without them."
+    )
+    files: tuple[Files, ...] = Field(
+        description="What was read of the sides that consist of immutable files; empty for an audit that keeps no sums of files."
     )
     dump_as_of: dt.datetime | None = Field(
         description="For a leg of an audit by way of a dump: the moment whose data the dump holds; null without a dump or if unknown."

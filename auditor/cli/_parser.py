@@ -272,7 +272,11 @@ def _add_run_command(command: AddCommand) -> None:
         metavar="N",
         help="let a partition name up to N scattered differences from its sums (method exact)",
     )
-    run.add_argument("--rescan", action="store_true", help="scan the source in spite of its live summaries, and prove them by that")
+    run.add_argument(
+        "--rescan",
+        action="store_true",
+        help="scan the source in spite of its live summaries, or read all files in spite of their kept sums, and prove these by that",
+    )
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
     run.add_argument("--no-store", action="store_true", help="do not store the run")
 

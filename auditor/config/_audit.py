@@ -150,8 +150,11 @@ class Audit(Strict):
     """Read both sides at one position of the stream of the pipeline that carries the table, so that nothing is in flight."""
     summaries: Literal["live"] | None = None
     """Let the pipeline that carries the table keep the source's summaries, so that a run reads only the target; implies ``align``."""
+    files: Literal["kept"] | None = None
+    """Keep the sums of each immutable file of Delta tables, so that a run reads only files that no run has seen."""
     rescan: Duration | None = None
-    """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say."""
+    """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say; with ``files: kept``, after
+    how long it reads all files again."""
     ledger: bool = False
     """With ``summaries: live``, let merges keep what they did to the target, so that ``auditor bisect`` says which one went wrong."""
     prescan: bool | None = None
@@ -190,10 +193,12 @@ class Audit(Strict):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Audit:
+        if self.files:
+            self._check_files()
         if self.summaries:
             self._check_live()
-        elif self.rescan is not None:
-            raise ValueError("rescan belongs to summaries: live; add it, or remove rescan")
+        elif self.rescan is not None and not self.files:
+            raise ValueError("rescan belongs to summaries: live and to files: kept; add one of them, or remove rescan")
         elif self.ledger:
             raise ValueError("ledger belongs to summaries: live; add it, or remove ledger")
         if self.where_on == "source" and not isinstance(self.where, str):
@@ -256,6 +261,25 @@ class Audit(Strict):
             raise ValueError("summaries: live needs a filter that the stream can evaluate; write where as one text for both sides")
         if named := next((name for name, override in self.columns.override.items() if override.expr is not None), None):
             raise ValueError(f"summaries: live cannot compute {named}, which has expr; exclude the column, or compare it as it is")
+
+    def _check_files(self) -> None:
+        """Raise ValueError for settings that sums of files cannot serve, which are over all rows of a version."""
+        unfit = {
+            "summaries: live": self.summaries,
+            "ladder": self.ladder,
+            "rolling": self.rolling,
+            "via": self.via,
+            "settle": self.settle,
+            "history": self.history,
+            "align": self.align,
+            "k": self.k,
+            "encoding: published": self.encoding == "published",
+            "prescan: true": self.prescan,
+        }
+        if setting := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(f"files: kept and {setting} cannot be combined; remove one of them")
+        if self.method not in ("exact", "signature"):
+            raise ValueError(f"files: kept needs sums, which the method {self.method} does not only use; use exact or signature")
 
     def _check_history(self, last: str) -> None:
         """Raise ValueError for settings that answer the same question, or of which the versions of one table's rows say nothing."""

@@ -35,6 +35,7 @@ IGNORED_SETTINGS = frozenset(
         "schema",
         "allow_empty",
         "align",
+        "files",
         "history",
         "owner",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from auditor.model._files import FileLayout, FilesRead
 from auditor.model._pipeline import (
     HEARTBEAT_COLUMN,
     HEARTBEAT_TABLE,
@@ -120,6 +121,8 @@ __all__ = [
     "Divergent",
     "EpochState",
     "ExpectedCost",
+    "FileLayout",
+    "FilesRead",
     "FindingKind",
     "Followed",
     "HistoryCheck",

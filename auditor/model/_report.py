@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from auditor.model._files import FilesRead
 from auditor.model._plan import Method, Plan, Side, Slice, State, Verdict
 from dialects import ServerTimes
 
@@ -666,6 +667,8 @@ class Report:
     """The sides that are topics, as far as they were read."""
     live: LiveCheck | None = None
     """What was compared with live summaries; None for an audit without them, and for a run that failed before."""
+    files: dict[Side, FilesRead] = field(default_factory=dict)
+    """What was read of the sides that consist of immutable files whose sums are kept; empty for an audit that keeps none."""
     as_of: dt.datetime | None = None
     """The moment (UTC) that the dump stands for, in an audit through a proxy; None where unknown, or without a proxy."""
     left_out: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from auditor.config import Audit, Budget
 from auditor.connections.reader import Reader
@@ -17,6 +18,7 @@ from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import conventions, introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes, expect_costs
+from auditor.planning.planner import Bounds
 from auditor.planning.writes import choose_by_writes
 
 
@@ -65,13 +67,20 @@ def draft_plan(
     return requested_slice.restrict(plan, slice, audit, tables) if slice else plan
 
 
-def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:
-    """Return the draft with partitions and chunks, from the bounds that both sides report now. Raises PlanError."""
+def finish_plan(
+    draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], known: Mapping[Side, Bounds] = MappingProxyType({})
+) -> Plan:
+    """Return the draft with partitions and chunks, from the bounds that both sides report now. Raises PlanError.
+
+    Sides whose bounds are ``known`` are not asked for them.
+    """
     counted = reader.ask_each(lambda side, session: conventions.count_hidden(draft, side, session))
     hidden = [entry for side, here in counted.items() if here.follows for entry in conventions.hidden_entries(side, here.follows)]
     ties = [tie for side, here in counted.items() if here.follows and (tie := conventions.describe_ties(side, here.follows))]
     draft = replace(draft, sides={**draft.sides, **counted}, not_compared=(*draft.not_compared, *hidden), notes=(*draft.notes, *ties))
-    bounds = reader.ask_each(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
+    bounds = reader.ask_each(
+        lambda side, session: known[side] if side in known else introspect.read_bounds(draft, side, session, audit.partition.rows)
+    )
     states = reader.ask_each(lambda side, session: "" if draft.sides[side].query else session.state_read(draft.sides[side].table))
     read = tuple(f"{side}: {state}" for side, state in states.items() if state and draft.snapshot == "whole")
     plan = planner.finish(draft, audit, tables, bounds)

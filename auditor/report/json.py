@@ -11,6 +11,7 @@ from auditor.api_models.report import (
     Cost,
     Differences,
     DifferingRow,
+    Files,
     InFlight,
     Jaccard,
     Live,
@@ -27,7 +28,20 @@ from auditor.api_models.report import (
 from auditor.masking import redact, redact_plan
 from auditor.model import SIDES
 
-CONVERTED = ("aligned", "cost", "differences", "live", "measures", "not_aligned", "other_settings", "plan", "shards", "slice", "topics")
+CONVERTED = (
+    "aligned",
+    "cost",
+    "differences",
+    "files",
+    "live",
+    "measures",
+    "not_aligned",
+    "other_settings",
+    "plan",
+    "shards",
+    "slice",
+    "topics",
+)
 """Fields of a report that the run holds in another form; all others of the same name are taken as they are."""
 
 
@@ -49,6 +63,7 @@ def report(report: model.Report) -> RunReport:
         aligned=_aligned(report.aligned),
         not_aligned=report.not_aligned or None,
         live=_live(report.live, report.plan) if report.live else None,
+        files=tuple(_files(side, report.files[side]) for side in SIDES if side in report.files),
         dump_as_of=report.as_of,
         measures=report.measures[:MAX_LISTED],
         cheaper_methods=report.steps,
@@ -60,6 +75,10 @@ def report(report: model.Report) -> RunReport:
 
 def _topic(side: model.Side, topic: model.TopicSide) -> Topic:
     return Topic(**Topic.fields_of(topic, without=("side", "removed")), side=side, removed=topic.removed or None)
+
+
+def _files(side: model.Side, read: model.FilesRead) -> Files:
+    return Files(**Files.fields_of(read, without=("side", "why")), side=side, why=read.why or None)
 
 
 def _shard(shard: model.ShardResult) -> Shard:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.compare.verdict import COLUMNS, counted_rows, three_digits
-from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, NotCompared, Report, Verdict
-from auditor.quantities import plural
+from auditor.model import SIDES, Comparison, FilesRead, Jaccard, LiveCheck, NotCompared, Report, Verdict
+from auditor.quantities import format_size, plural
 from auditor.report import formatting
 
 LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
@@ -191,6 +191,7 @@ def _evidence(report: Report) -> Iterator[Figure]:
     if alignment := formatting.aligned(report):
         yield Figure(alignment[0], "", alignment[1], "aligned" if report.aligned else "")
     yield from (Figure(name, "", text, name) for name, text in live_lines(report))
+    yield from (Figure(name, "", text, "files") for name, text in file_lines(report))
     if report.as_of:
         yield Figure("dump", f"as of {formatting.moment(report.as_of)}", "", "as_of")
     if report.reason:
@@ -227,6 +228,21 @@ def _compared_with_stream(report: Report, live_check: LiveCheck) -> str:
     says = "equals the stream" if report.verdict is Verdict.MATCH and not report.within_threshold else "was compared with the stream"
     moved = f"; {formatting.rows(live_check.moved)} that differed had changed in the source since" if live_check.moved else ""
     return f"the target {says} as of {at}; the source was not scanned{moved}"
+
+
+def file_lines(report: Report) -> list[tuple[str, str]]:
+    """Return what was read of each side that consists of files, and on what the sums of the other files rest; each with a word in front."""
+    return [(f"{side} files", formatting.sentence(_files_read(read))) for side, read in report.files.items()]
+
+
+def _files_read(read: FilesRead) -> str:
+    sizes = f"{format_size(read.read_bytes)} of {format_size(read.bytes)}"
+    count = f"{read.read:,} of {read.files:,} {'file was' if read.files == 1 else 'files were'} read"
+    deleted = f", {read.hidden:,} more for rows that deletes hide" if read.hidden else ""
+    why = f": {read.why}" if read.why else ""
+    damaged = f"; kept sums of {read.damaged:,} were damaged" if read.damaged else ""
+    rests = f"; {read.trusts}, and all were last read at {formatting.moment(read.since)}" if read.since and read.read < read.files else ""
+    return f"{count}{deleted} ({sizes}){why}{damaged}{rests}; {read.state}"
 
 
 def lost_lines(live_check: LiveCheck) -> list[str]:

@@ -35,6 +35,8 @@ from auditor.run import distributions, in_flight, prescan
 from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.conventions import describe_conventions
 from auditor.run.cross_checks import CrossChecks
+from auditor.run.file_summaries import NOT_STORED as FILES_NOT_STORED
+from auditor.run.file_summaries import FileSummaries, KeptSums
 from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
 from auditor.run.live import comparison
 from auditor.run.live.summaries import LiveSummaries, LiveSums
@@ -77,19 +79,22 @@ def perform(
     rescan: bool = False,
     topics: TopicReader | None = None,
     history: VersionHistory | None = None,
+    files: KeptSums | None = None,
     interruption: Interruption | None = None,
 ) -> Outcome:
     """Run an audit once, or resume a run if ``earlier`` holds its plan; of a ``slice`` of its tables if there is one.
 
     With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. ``holds``
     is how the pipelines of an audit with ``align`` are asked, ``sums`` what one keeps of an audit with ``summaries: live``, or why they
-    cannot be; ``rescan`` asks for a scan of the source in spite of them. ``topics`` reads the sides that are topics,
-    and ``history`` has the versions of an audit with ``history``. An ``interruption`` cancels the run. Never raises an error
+    cannot be; ``rescan`` asks for a scan of the source in spite of them. ``topics`` reads the sides that are topics, and ``history`` has
+    the versions of an audit with ``history``. ``files`` are the sums that are kept of files for an audit with ``files``, all of which
+    ``rescan`` reads again. An ``interruption`` cancels the run. Never raises an error
     of the tree: the report says why nothing could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
     live_summaries = LiveSummaries(audit, sums, rescan) if audit.summaries and slice is None else None
-    run = AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics, history)
+    kept = FileSummaries(audit, files, rescan) if audit.files and files is not None and slice is None else None
+    run = AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics, history, kept)
     with interruption.calling(run.reader.stop) if interruption else nullcontext():
         return run.perform()
 
@@ -112,7 +117,11 @@ class AuditRun:
         live_summaries: LiveSummaries | None = None,
         topics: TopicReader | None = None,
         history: VersionHistory | None = None,
+        files: FileSummaries | None = None,
     ) -> None:
+        self.files = files
+        """What the run does with sums that are kept of files; None for an audit that keeps none, for a slice, and for a run that is not
+        stored."""
         self.topic_reader = topics
         self.history = history
         self.topics: Mapping[Side, TopicSide] = {}
@@ -179,6 +188,7 @@ class AuditRun:
         if self.reader.stop_requested and verdict is Verdict.UNKNOWN:
             state, reasons, exit_code = State.CANCELLED, ("the run was cancelled",), Verdict.UNKNOWN.exit_code
         may_resume = may_resume and not (self.plan and self.plan.aligned) and not self.topics  # whose snapshots, and tables, are gone
+        may_resume = may_resume and self.files is None  # a new run begins with the sums that this one kept
         left_out = self._follow_left_out(started) if state is State.DONE else None
         report = self._report(state, verdict, reasons, exit_code, started, time.monotonic() - began)
         report = in_flight.with_left_out(report, left_out, self.young, self.audit.overdue_after)
@@ -208,11 +218,16 @@ class AuditRun:
 
     def _try_methods(self) -> None:
         """Run the audit's method, or the levels of its ladder until one is the last that is needed."""
+        if self.files:
+            self.files.recall(self.reader)
         tables = self.tables = introspect.describe_tables(self.reader, self.audit)
         self._compare_schemas(tables)
         check_keys(self.audit, self.topics, tables)
         if self.live_summaries:
             self._compare_live(self.live_summaries, tables)
+            return
+        if self.files:
+            self._compare_files(self.files, tables)
             return
         methods = choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
         resumed = self.earlier.plan
@@ -260,6 +275,18 @@ class AuditRun:
                 raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligner.why_not}; run the audit again")
             comparison.save_scan(self.plan, findings, live_summaries, self.aligner)
             self.findings = findings
+
+    def _compare_files(self, files: FileSummaries, tables: Mapping[Side, Endpoint]) -> None:
+        """Compare by the sums that are kept of files, and read those of which there are none."""
+        method: Method = "signature" if self.audit.method == "signature" else "exact"
+        draft = self._draft_and_begin(method, tables)
+        plan = files.make_plan(self.reader, tables, draft, self.checks)
+        others = tuple(side for side in plan.read_sides if side not in files.read)
+        self.plan = check_chunks(self.reader, plan, others) if others else plan
+        self.checkpoint.save_plan(self.plan, self.schema)
+        self.findings = self._examine(self.plan)
+        self.findings.reasons += files.reasons
+        files.prove()
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
         """Compare both tables' columns with those of the last run. Raises SchemaChanged if the audit is strict about them."""
@@ -324,13 +351,17 @@ class AuditRun:
 
     def _examine(self, plan: Plan) -> Findings:
         """Return what differs between both sides, by a plan."""
-        result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
+        if self.files:
+            result = self.files.read_all(self.reader, plan, self.checkpoint, self.checks)
+        else:
+            result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
         aligned, self.prescan_note = result.aligned, result.note
         if self.live_summaries:
             comparison.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
             self.young = in_flight.find_young_rows(self.reader, plan, aligned, result.assumed)
-        self.checks.hold(plan, result)
+        if not self.files:
+            self.checks.hold(plan, result)
         self.reader.begin_snapshots()
         if self.earlier.plan and plan.method in ("signature", "minhash"):
             aligned = clear_equal_by_now(self.reader, plan, aligned)
@@ -450,6 +481,7 @@ class AuditRun:
             aligned=self.aligner.alignment if findings else None,
             not_aligned=self._why_not_aligned(),
             live=self.live_summaries.check if self.live_summaries and findings else None,
+            files=dict(self.files.read) if self.files else {},
             retries=sum(connection.retries for connection in self.reader.sides.values()),
             notes=notes_of(
                 self.reader,
@@ -462,6 +494,7 @@ class AuditRun:
                 share_read=self.share_read,
                 prescan=self.prescan_note,
                 live=self.live_summaries.note if self.live_summaries else "",
+                files=self.files.note if self.files else FILES_NOT_STORED if self.audit.files and not self.slice else "",
                 uncounted=self.checks.note,
             )
             + notes_of_topics(self.topics),

@@ -87,6 +87,21 @@ class CrossChecks:
         """Return whether each chunk of a run is counted in the snapshot that it is read in; otherwise only a random one is."""
         return plan.snapshot == "per_chunk" and shape_of(plan, self.reader) not in self.proved
 
+    def hold_files(self, plan: Plan, side: Side, rows: int, keys: Sequence[int], session: Session, *, witnesses: bool) -> None:
+        """Hold what was read of some files, the table of a plan, against a bare count of their rows, and with ``witnesses`` against a few
+        of these that are hashed here. Call it in the snapshot that was read; ``keys`` are some that the files have, if keys are integers.
+
+        Raises ReadingContradicted.
+        """
+        if witnesses and (shown := _without_masked(plan)):
+            chosen = _choose_keys(shown, side, keys, session, self.chance)
+            if wrong := chosen and _find_wrong(shown, [shown], side, chosen, session):
+                raise ReadingContradicted(f"{wrong}, so nothing is claimed about the tables; report this as a bug")
+        if not hold_count(plan, side, [[]], rows, session):
+            raise ReadingContradicted(
+                f"{side}: files that never change were counted twice, and differently; nothing is claimed about the tables"
+            )
+
     # rows
 
     def _hold_counts(self, plan: Plan, aligned: Aligned, sides: Sequence[Side]) -> None:

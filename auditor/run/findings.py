@@ -150,14 +150,16 @@ def notes_of(
     share_read: float,
     prescan: str,
     live: str,
+    files: str,
     uncounted: str,
 ) -> tuple[str, ...]:
     """Return the notes of a run, a sentence each.
 
     ``share_read`` is the share of partitions that it read, 0 to 1; ``prescan`` says what the pre-scan found, empty if there was none;
-    ``live`` why live summaries did not begin with the run's scan, ``uncounted`` why its rows were not counted in another way.
+    ``live`` why live summaries did not begin with the run's scan, ``files`` why sums of files were not kept, and ``uncounted`` why its rows
+    were not counted in another way.
     """
-    notes = [*(f"schema: {change}" for change in schema_changes), *([prescan] if prescan else [])]
+    notes = [*(f"schema: {change}" for change in schema_changes), *([prescan] if prescan else []), *([files] if files else [])]
     if plan and plan.barrier:
         notes.append(plan.barrier)
     if is_resumed:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import sql_templates
 from auditor import telemetry
@@ -77,12 +77,12 @@ class Stage:
     """Further connections that stay open for the next scan; None if the scan closes its own."""
 
 
-def scan(reader: Reader, plan: Plan, stage: Stage | None = None) -> Aligned:
+def scan(reader: Reader, plan: Plan, stage: Stage | None = None, known: Mapping[Side, Summaries] = MappingProxyType({})) -> Aligned:
     """Return both sides' summaries by a plan, aligned by partition; those of a source's shards add up.
 
-    Raises errors of the tree, with the side in front.
+    Sides whose summaries are ``known`` are not read. Raises errors of the tree, with the side in front.
     """
-    summaries = reader.on_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run())
+    summaries = reader.on_sides(lambda side: known[side] if side in known else _SideScan(reader, plan, side, stage or Stage()).run())
     rows = {side: int(summaries[side].rows.sum()) for side in reader.shards}
     parts = [summaries[side] for side in reader.shards or ("source",)]
     source, target = arrays.concatenate(parts, render.result_columns(plan)), summaries["target"]

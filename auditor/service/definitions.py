@@ -42,8 +42,8 @@ def apply_overrides(audit: Audit, overrides: Mapping[str, Any]) -> tuple[Audit, 
     unknown = sorted(set(overrides) - set(OVERRIDABLE))
     if unknown:
         raise ConfigError(f"a run cannot override {unknown[0]!r}; it can override {', '.join(OVERRIDABLE)}")
-    if overrides.get("rescan") and not audit.summaries:
-        raise ConfigError("only an audit with summaries: live can be rescanned, as any other reads its source in every run")
+    if overrides.get("rescan") and not (audit.summaries or audit.files):
+        raise ConfigError("only an audit with summaries: live or files: kept can be rescanned, as any other reads both sides in every run")
     slice = requested_slice.parse(audit, overrides)
     values = {name: value for name, value in overrides.items() if name not in (*PERMISSIONS, *SLICES)}
     if not values:

@@ -29,6 +29,7 @@ from auditor.service import definitions, planning
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
 from auditor.store import Store, events, patches, queue, run_lifecycle, runs
+from auditor.store.file_sums import KeptFileSums
 from auditor.store.runs import StoredRun
 
 log = logging.getLogger(__name__)
@@ -211,7 +212,7 @@ class Execution:
         """Run the audit and store the outcome; a store that fails loses nothing of the report, which then says so."""
         other_settings, audit = describe_other_settings(self.overrides), self.audit
         if other_settings:  # which may not change what the stream keeps for the audit itself
-            audit = audit.model_copy(update={"summaries": None})
+            audit = audit.model_copy(update={"summaries": None, "files": None})
         with topic_side.open_topics(self.settings, audit) as topics:
             outcome = audit_run.perform(
                 self.name,
@@ -227,6 +228,7 @@ class Execution:
                 rescan=bool(self.overrides.get("rescan")),
                 topics=topics,
                 history=versions.find_history(self.settings, self.checkpoint.store, self.name, audit, is_own=not other_settings),
+                files=KeptFileSums(self.checkpoint.store, self.name) if audit.files else None,
                 interruption=self.interruption,
             )
         outcome.report = replace(

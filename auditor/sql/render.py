@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import sql_templates
@@ -26,8 +26,15 @@ LIST_BYTES = 1 << 20
 each has to be parsed, so lists are neither short nor endless."""
 
 
-def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str = "") -> str:
+FILE_NUMBER = "file_number"
+"""The column, behind all others, of a statement that summarises files each on its own."""
+
+
+def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str = "", by_file: str = "") -> str:
     """Return the statement that summarises a chunk of one side, one row per partition; see ``result_columns``.
+
+    With ``by_file``, the quoted name of a column that numbers the files of what is read, there is one row per partition and file, with the
+    file's number as the last column, FILE_NUMBER; only of the methods signature and exact.
 
     With ``console``, a name for the plan, each row also holds the total numbers of partitions and rows, and the plan's name with the side,
     so that a result that was truncated, edited or swapped is recognised when it is compared.
@@ -45,9 +52,14 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
         "fence_column": f",\n      {barrier} AS {plan.named('fence')}" if barrier else "",
         "console": _console_columns(dialect, side, console, plan.named("m.row_count") if plan.method == "counts" else "COUNT(*)"),
         **_METHODS[plan.method](plan, side, dialect),
+        "by_file": "",
     }
     template = dialect.template(template_name(plan, dialect))
     wanted = sql_templates.holes(template)
+    if by_file:
+        if "by_file" not in wanted:
+            raise LookupError(f"template {template_name(plan, dialect)} of {dialect.name} does not summarise files each on its own")
+        fragments |= _by_file(plan, dialect, fragments, by_file)
     return checked(sql_templates.fill(template, {name: text for name, text in fragments.items() if name in wanted}), dialect)
 
 
@@ -145,6 +157,18 @@ def _key_columns(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
         "key_of_located": f"{plan.named('located_rows.k')} AS {name},",
         "least": f"MIN({above})",
         "greatest": f"MAX({above})",
+    }
+
+
+def _by_file(plan: Plan, dialect: Dialect, fragments: Mapping[str, str], column: str) -> dict[str, str]:
+    """Return the fragments that take the number of a row's file through all levels of a statement, and group by it."""
+    name, above = plan.named("file"), plan.named(f"{_LAST_LEVEL.get(template_name(plan, dialect), 'hashed_rows')}.file")
+    return {
+        "located": f"{fragments['located']},\n    {column} AS {name}",
+        "key_of_hashed": f"{fragments['key_of_hashed']} {plan.named('hashed_rows.file')} AS {name},".lstrip(),
+        "key_of_located": f"{fragments['key_of_located']} {plan.named('located_rows.file')} AS {name},".lstrip(),
+        "console": f",\n  {above} AS {FILE_NUMBER}",
+        "by_file": f", {above}",
     }
 
 

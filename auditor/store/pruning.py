@@ -19,6 +19,7 @@ from auditor.store.costs import delete_costs
 from auditor.store.database import Store
 from auditor.store.events import events
 from auditor.store.evidence import forget_payloads
+from auditor.store.file_sums import KEEP, delete_unused
 from auditor.store.queue import tick_claims
 from auditor.store.rolling_parts import rolling_parts
 from auditor.store.runs import OWN_SETTINGS, ad_hoc_audit
@@ -63,7 +64,7 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
     Repairs outlive their runs, and so do the links of their evidence, without what these attest, and what runs cost. Events and costs
     older than ``days`` are deleted, and tokens that ended longer ago; sessions are deleted as soon as they have ended. The rows of patches
-    are dropped after ``journal`` seconds. Raises StoreError.
+    are dropped after ``journal`` seconds, and the sums of files that no run has used for long. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
     with store.reading() as connection:
@@ -71,6 +72,7 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     before = _file_size(store)
     deleted = _delete_in_steps(store, rows)
     _delete_claims(store, now)
+    store.write(lambda connection: delete_unused(connection, now - KEEP))
     if journal is not None:
         patches.drop_rows(store, before=now - dt.timedelta(seconds=journal))
     events_deleted = _delete_events(store, oldest) if oldest else 0

@@ -101,6 +101,28 @@ def of_equal(partition: Integers, rows: Integers, names: Sequence[str]) -> Summa
     )
 
 
+def of_sums(partition: Integers, rows: Integers, words: Integers, syndromes: Integers) -> Summaries:
+    """Return the summaries of partitions, all of whose rows have a hash, and of whose keys nothing is known."""
+    none = np.full(len(partition), None, np.object_)
+    empty = np.zeros((len(partition), 0), np.int64)
+    return Summaries(partition, rows, rows, none, none, words, syndromes, empty, np.zeros((len(partition), 0), np.object_))
+
+
+def without_keys(summaries: Summaries) -> Summaries:
+    """Return summaries without least and greatest keys."""
+    none = np.full(len(summaries), None, np.object_)
+    return replace(summaries, least=none, greatest=none)
+
+
+def with_limits(summaries: Summaries, size: int) -> Summaries:
+    """Return summaries of ranges of so many keys with the limits of these for the least and greatest keys, which nobody knows."""
+    least, greatest = summaries.least.copy(), summaries.greatest.copy()
+    for index, number in enumerate(summaries.partition.tolist()):
+        if number != NULL_PARTITION:
+            least[index], greatest[index] = number * size, (number + 1) * size - 1
+    return replace(summaries, least=least, greatest=greatest)
+
+
 def join_words(summaries: Summaries) -> Summaries:
     """Return signatures in which the second word's sum has its 30 low bits, and what is above them was added to the first.
 

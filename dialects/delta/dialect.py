@@ -11,6 +11,7 @@ from dialects.base import Session
 from dialects.delta.catalogue import DeltaCatalogue
 from dialects.delta.place import S3, DeltaAddresses, find_root
 from dialects.delta.session import DeltaSession
+from dialects.delta.table_files import LakeFiles
 from dialects.delta.writing import DeltaWriting
 from dialects.duckdb.dialect import DuckDB, DuckDBTypes
 from dialects.oldest_versions import OldestVersion
@@ -57,6 +58,7 @@ class Delta(DuckDB):
     addresses = DeltaAddresses(name)
     catalogue = DeltaCatalogue()
     writing = DeltaWriting(name)
+    files = LakeFiles()
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
 from dialects.committing import Commit, Committing, WrittenVersion
-from dialects.delta import commits, files, view
+from dialects.data_files import FindForms
+from dialects.delta import commits, files, table_files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
 from dialects.duckdb.loading import DuckDBLoading, file_values, read_files
@@ -26,6 +27,8 @@ from dialects.kinds import Kind
 from dialects.writing import Hazard
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
     from deltalake import DeltaTable
 
@@ -39,12 +42,18 @@ BEFORE = "auditor before"
 
 @dataclass(slots=True)
 class Opened:
-    """A table that the session has a view of."""
+    """A version of a table that the session reads."""
 
     table: DeltaTable
     snapshot: Snapshot
     types: Mapping[str, str]
     """DuckDB's types of the files' columns."""
+    hidden: Mapping[int, npt.NDArray[np.int64]]
+    """The places of the rows that deletion vectors hide, by the file's place in the snapshot."""
+    identities: Sequence[str] = ()
+    """By what each file is known, and what its columns are; of a session that recalls forms."""
+    forms: Sequence[str] = ()
+    has_view: bool = False
 
 
 class DeltaSession(DuckDBSession, Committing):
@@ -61,6 +70,10 @@ class DeltaSession(DuckDBSession, Committing):
         self._taken_out = ""
         """The table, as SQL text, in whose place a transaction has some of its rows; empty if there is none."""
         self._stores: dict[str, Any] = {}
+        self._sizes: dict[str, dict[str, int]] = {}
+        """Sizes of files by their paths, by the table: each spares a request."""
+        self.find_forms: FindForms | None = None
+        """What is known of files' columns, which spares opening all of them; None if nothing is asked for."""
         if not root.is_local:
             connection.register_filesystem(files.file_system(self._stores.__getitem__))
 
@@ -158,6 +171,7 @@ class DeltaSession(DuckDBSession, Committing):
         if opened is None:
             raise errors.NoSuchObject(f"{name}: there is no such table any more")
         view.refuse_taken_names(name, (column.name for column in opened.snapshot.columns), (view.OPERATION,))
+        self._show(f"FROM {table}")
         before = self.dialect.names.quote(BEFORE)
         super().execute(f"CREATE TEMPORARY TABLE {before} AS SELECT * FROM {table} WHERE {condition}")
         super().execute(f"DROP VIEW {table}")
@@ -243,7 +257,7 @@ class DeltaSession(DuckDBSession, Committing):
         return "/".join(part.replace('""', '"') for part in parts)
 
     def open(self, name: str) -> Opened | None:
-        """Return a table, at the version that the session reads now, with a view of it; None if there is none of that name.
+        """Return a table, at the version that the session reads now; None if there is none of that name.
 
         Raises errors of ``dialects.errors``.
         """
@@ -265,7 +279,7 @@ class DeltaSession(DuckDBSession, Committing):
             if self._pinned is not None:
                 self._pinned[name] = int(table.version())
             if known is None or table is not known.table or int(table.version()) != known.snapshot.version:
-                self._opened[name] = self._view(name, table)
+                self._opened[name] = self._read(name, table)
             return self._opened[name]
 
     def open_version(self, name: str, version: int | None = None) -> DeltaTable:
@@ -276,13 +290,45 @@ class DeltaSession(DuckDBSession, Committing):
 
     def _show(self, sql: str) -> None:
         for table in _NAMED.findall(sql):
-            self.open(self.name_of(table))
+            name = self.name_of(table)
+            if name != table_files.RELATION and (opened := self.open(name)) and not opened.has_view:
+                self._view(name, opened)
 
-    def _view(self, name: str, table: DeltaTable) -> Opened:
+    def _read(self, name: str, table: DeltaTable) -> Opened:
+        """Return a version of a table, whose files have the types that they have together."""
         snapshot = self._as_duckdb_writes(self.read_snapshot(table, name))
-        source, quote = view.reader(self._paths(name, snapshot), self.dialect.names.string_literal), self.dialect.names.quote
-        deleted = self._hide_deleted(name, table, snapshot) if snapshot.has_deletions else ""
-        types = view.types_in_files(source, super().query) if snapshot.files else {}
+        hidden = deleted_rows(table, snapshot) if snapshot.has_deletions else {}
+        paths = self._paths(name, snapshot)
+        identities: Sequence[str] = ()
+        forms: Sequence[str] = ()
+        if self.find_forms and snapshot.files:
+            identities = table_files.identify(self.root, unpinned(name)[0], snapshot)
+            forms = self._find_forms(identities, paths)
+            of_form = sorted(zip(paths, forms, strict=True), reverse=True)
+            paths = list({form: path for path, form in of_form}.values())  # the first file of each form
+        literal = self.dialect.names.string_literal
+        types = view.types_in_files(view.reader(paths, literal), super().query) if snapshot.files else {}
+        return Opened(table, snapshot, types, hidden, identities, forms)
+
+    def _find_forms(self, identities: Sequence[str], paths: Sequence[str]) -> list[str]:
+        """Return what the columns of each file are: of those that are not known from earlier, as their own footers say it."""
+        assert self.find_forms
+        known = dict(self.find_forms(identities))
+        unknown = {path: identity for identity, path in zip(identities, paths, strict=True) if not known.get(identity)}
+        if unknown:
+            listed = ", ".join(map(self.dialect.names.string_literal, unknown))
+            columns = "name, type, type_length, num_children, converted_type, scale, precision, logical_type, duckdb_type"
+            text = f"STRING_AGG(CAST(ROW({columns}) AS VARCHAR), '|' ORDER BY column_id)"
+            rows = super().query(f"SELECT file_name, SHA256({text}) FROM PARQUET_SCHEMA([{listed}]) GROUP BY file_name")
+            said = {str(path): str(form) for path, form in rows}
+            known |= {identity: said[_unescaped(path)] for path, identity in unknown.items()}
+        return [known[identity] for identity in identities]
+
+    def _view(self, name: str, opened: Opened) -> None:
+        """Make the view of a version of a table."""
+        snapshot, quote = opened.snapshot, self.dialect.names.quote
+        source = view.reader(self._paths(name, snapshot), self.dialect.names.string_literal)
+        deleted = self._hide(f"auditor deleted {name}", opened.hidden) if snapshot.has_deletions else ""
         taken = {column.physical.lower() for column in snapshot.columns}.intersection(view.PLACES)
         if taken and (deleted or snapshot.partitioned_by):
             raise errors.StatementRefused(
@@ -292,8 +338,23 @@ class DeltaSession(DuckDBSession, Committing):
         if schema:
             super().execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
         shown = f"{quote(schema)}.{quote(last)}" if schema else quote(last)
-        super().execute(f"CREATE OR REPLACE VIEW {shown} AS {view.select(snapshot, source, types, deleted, self.dialect)}")
-        return Opened(table, snapshot, types)
+        super().execute(f"CREATE OR REPLACE VIEW {shown} AS {view.select(snapshot, source, opened.types, deleted, self.dialect)}")
+        opened.has_view = True
+
+    def show_files(self, name: str, paths: Sequence[str], number: str, hidden: bool) -> str:
+        """Make the view of the rows of some files of a version, or of those that deletion vectors hide, and return its name as SQL text."""
+        opened = self.open(name)
+        assert opened is not None, "its files were listed"
+        places = {file.path: place for place, file in enumerate(opened.snapshot.files)}
+        some = replace(opened.snapshot, files=[opened.snapshot.files[places[path]] for path in paths])
+        source = view.reader(self._paths(name, some), self.dialect.names.string_literal)
+        rows = {index: opened.hidden[places[path]] for index, path in enumerate(paths) if places[path] in opened.hidden}
+        table = self._hide("auditor hidden rows", rows) if hidden else ""
+        types = view.types_in_files(source, super().query)
+        sql = view.select_of_files(some, source, types, opened.types, number, table, self.dialect)
+        relation = self.dialect.names.quote(table_files.RELATION)
+        super().execute(f"CREATE OR REPLACE TEMPORARY VIEW {relation} AS {sql}")
+        return relation
 
     def read_snapshot(self, table: Any, name: str) -> Snapshot:
         """Return what a version of a table consists of. Raises StatementRefused."""
@@ -315,22 +376,30 @@ class DeltaSession(DuckDBSession, Committing):
         if self.root.is_local:
             return [re.sub(r"([*?\[])", r"[\1]", f"{uri}/{file.path}") for file in snapshot.files]
         key = uri.encode().hex()
-        self._stores[key] = files.table_files(uri, self.root.options, {file.path: file.size for file in snapshot.files})
+        sizes = self._sizes.setdefault(key, {})
+        sizes.update({file.path: file.size for file in snapshot.files})
+        self._stores[key] = files.table_files(uri, self.root.options, sizes)
         return [files.path_of(key, file.path) for file in snapshot.files]
 
-    def _hide_deleted(self, name: str, table: DeltaTable, snapshot: Snapshot) -> str:
-        """Make the table of the rows that deletion vectors hide, and return its name as SQL text."""
+    def _hide(self, name: str, rows: Mapping[int, npt.NDArray[np.int64]]) -> str:
+        """Make the table of rows that deletion vectors hide, by the file's number, and return its name as SQL text."""
+        import numpy as np
         import pyarrow as pa
 
-        rows = list(deleted_rows(table, snapshot))
-        hidden = self.dialect.names.quote(f"auditor deleted {name}")
-        deleted = pa.table({"file": pa.array([row[0] for row in rows], pa.int64()), "row": pa.array([row[1] for row in rows], pa.int64())})
+        nothing, hidden = np.zeros(0, np.int64), self.dialect.names.quote(name)
+        files = np.concatenate([nothing, *(np.full(len(places), number, np.int64) for number, places in rows.items())])
+        deleted = pa.table({"file": pa.array(files), "row": pa.array(np.concatenate([nothing, *rows.values()]))})
         self.connection.register("deleted_rows", deleted)
         try:
             super().execute(f"CREATE OR REPLACE TEMPORARY TABLE {hidden} AS SELECT * FROM deleted_rows")
         finally:
             self.connection.unregister("deleted_rows")
         return hidden
+
+
+def _unescaped(path: str) -> str:
+    """Return the path that DuckDB reports of a file whose path is written as a pattern of this one file."""
+    return re.sub(r"\[([*?\[])\]", r"\1", path)
 
 
 @contextmanager

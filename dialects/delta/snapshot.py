@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from dialects import errors
 from dialects.writing import Hazard
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck", "variantType"})
 """The features for readers under which files are read correctly. A variant is a column without a kind."""
@@ -61,6 +65,8 @@ class LakeFile:
     size: int
     rows: int | None
     partition: Mapping[str, Any]
+    modified: int | None = None
+    """When it was written, as the log has it, in milliseconds since 1970; None where it says nothing."""
 
     @property
     def name(self) -> str:
@@ -77,6 +83,8 @@ class Snapshot:
     files: Sequence[LakeFile]
     partitioned_by: Sequence[str]
     has_deletions: bool
+    table_id: str = ""
+    """What the log calls the table, whichever its name: another one once it was dropped and made again. '' where nothing says it."""
 
     @property
     def rows(self) -> int | None:
@@ -108,7 +116,7 @@ def read_snapshot(table: Any, where: str) -> Snapshot:
     names = [file.name for file in files]
     if len(set(names)) != len(names) or any(file.path.startswith("/") or ":/" in file.path for file in files):
         raise errors.StatementRefused(f"{where} has files of other tables, or two of one name, which the auditor does not read")
-    return Snapshot(int(table.version()), columns, files, partitioned_by, "deletionVectors" in features)
+    return Snapshot(int(table.version()), columns, files, partitioned_by, "deletionVectors" in features, str(table.metadata().id))
 
 
 def _column(field: Mapping[str, Any], mapped: bool) -> LakeColumn:
@@ -141,7 +149,7 @@ def _quoted(name: str) -> str:
 
 def _file(action: Mapping[str, Any]) -> LakeFile:
     path = unquote(action["path"])
-    return LakeFile(path, int(action["size_bytes"]), action["num_records"], action.get("partition") or {})
+    return LakeFile(path, int(action["size_bytes"]), action["num_records"], action.get("partition") or {}, action["modification_time"])
 
 
 def find_hazards(table: Any) -> list[Hazard]:
@@ -160,11 +168,16 @@ def find_hazards(table: Any) -> list[Hazard]:
     return hazards
 
 
-def deleted_rows(table: Any, snapshot: Snapshot) -> Iterator[tuple[int, int]]:
-    """Yield (place of the file in the snapshot, place of the row in the file) of each row that a deletion vector hides."""
+def deleted_rows(table: Any, snapshot: Snapshot) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the places of the rows in each file that a deletion vector hides, ascending, by the file's place in the snapshot."""
+    import numpy as np
+    import pyarrow as pa
+
     places = {file.name: place for place, file in enumerate(snapshot.files)}
+    hidden = {}
     for batch in table.deletion_vectors():
-        uris, vectors = batch.column("filepath").to_pylist(), batch.column("selection_vector").to_pylist()
-        for uri, kept in zip(uris, vectors, strict=True):
+        vectors = pa.record_batch(batch)
+        for uri, kept in zip(vectors.column("filepath").to_pylist(), vectors.column("selection_vector"), strict=True):
             place = places[unquote(uri).rpartition("/")[2]]
-            yield from ((place, row) for row, keep in enumerate(kept) if not keep)
+            hidden[place] = np.flatnonzero(~kept.values.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return hidden

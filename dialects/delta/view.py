@@ -66,20 +66,40 @@ def select(snapshot: Snapshot, source: str, physical: Mapping[str, str], deleted
     if not snapshot.files:
         empty = ", ".join(f"CAST(NULL AS {column.native}) AS {dialect.names.quote(column.name)}" for column in columns)
         return f"SELECT {empty} WHERE 1 = 0"
-    values = ", ".join(f"{_value(column, snapshot, physical, dialect)} AS {dialect.names.quote(column.name)}" for column in columns)
-    hidden = f"SELECT 1 FROM {deleted} AS d WHERE d.file = f.file_index AND d.row = f.file_row_number"
-    return f"SELECT {values} FROM {source} AS f{f' WHERE NOT EXISTS ({hidden})' if deleted else ''}"
+    values = ", ".join(
+        f"{_value(column, snapshot, physical, physical, dialect)} AS {dialect.names.quote(column.name)}" for column in columns
+    )
+    return f"SELECT {values} FROM {source} AS f{f' WHERE NOT EXISTS ({_hidden(deleted)})' if deleted else ''}"
 
 
-def _value(column: LakeColumn, snapshot: Snapshot, physical: Mapping[str, str], dialect: Any) -> str:
+def select_of_files(
+    some: Snapshot, source: str, types: Mapping[str, str], whole: Mapping[str, str], number: str, hidden: str, dialect: Any
+) -> str:
+    """Return the SELECT of the columns that are readable in a table, of some of its files, and of the number of each row's file.
+
+    ``types`` are those of the columns in these files, ``whole`` those in all of the table: values become these first, as they do where all
+    files are read. ``hidden`` is the table of the rows that are shown, or '' for all.
+    """
+    columns = [column for column in some.columns if not why_unreadable(column, some, whole)]
+    values = [f"{_value(column, some, types, whole, dialect)} AS {dialect.names.quote(column.name)}" for column in columns]
+    shown = f" WHERE EXISTS ({_hidden(hidden)})" if hidden else ""
+    return f"SELECT {', '.join(values)}, CAST(f.file_index AS BIGINT) AS {number} FROM {source} AS f{shown}"
+
+
+def _hidden(rows: str) -> str:
+    return f"SELECT 1 FROM {rows} AS d WHERE d.file = f.file_index AND d.row = f.file_row_number"
+
+
+def _value(column: LakeColumn, snapshot: Snapshot, physical: Mapping[str, str], whole: Mapping[str, str], dialect: Any) -> str:
     if column.name in snapshot.partitioned_by:
         texts = ", ".join(_literal(file.partition.get(column.name), dialect) for file in snapshot.files)
         return f"CAST(LIST_EXTRACT(CAST([{texts}] AS VARCHAR[]), CAST(f.file_index AS BIGINT) + 1) AS {column.native})"
     native = physical.get(column.physical.lower())
     if native is None:  # a column that is younger than the files
         return f"CAST(NULL AS {column.native})"
-    name = f"f.{dialect.names.quote(column.physical)}"
-    return name if native == column.native else f"CAST({name} AS {column.native})"
+    name, united = f"f.{dialect.names.quote(column.physical)}", whole.get(column.physical.lower(), native)
+    name = name if native == united else f"CAST({name} AS {united})"
+    return name if united == column.native else f"CAST({name} AS {column.native})"
 
 
 def _literal(value: Any, dialect: Any) -> str:

@@ -162,7 +162,9 @@ class _Looker:
         target = self.reader.sides["target"]
         self.position = target.begin_snapshot_by(lambda session: sums.open(session, epoch))
         self.first = self.first or self.position
-        self.source = _with_keys(self.plan, target.run(lambda session: sums.read(session, epoch, self.position)))
+        self.source = target.run(lambda session: sums.read(session, epoch, self.position))
+        if self.plan.partitioning.strategy == "range":
+            self.source = arrays.with_limits(self.source, self.plan.partitioning.size)
 
     def read_all(self) -> ReadResult:
         """Return all partitions: from stretches where the plan says so, else by their signatures where the method computes more."""
@@ -222,17 +224,6 @@ def _project(sums: Summaries, plan: Plan) -> Summaries:
 
 def _only(sums: Summaries, numbers: Sequence[int]) -> Summaries:
     return select_partitions(sums, np.isin(sums.partition, np.array(numbers, np.int64)))
-
-
-def _with_keys(plan: Plan, sums: Summaries) -> Summaries:
-    """Return sums with the limits of their partitions, where these are ranges, for the least and greatest keys, which nobody knows."""
-    if plan.partitioning.strategy != "range":
-        return sums
-    least, greatest = sums.least.copy(), sums.greatest.copy()
-    for index, number in enumerate(sums.partition.tolist()):
-        if number != NULL_PARTITION:
-            least[index], greatest[index] = number * plan.partitioning.size, (number + 1) * plan.partitioning.size - 1
-    return replace(sums, least=least, greatest=greatest)
 
 
 def begin_scan(

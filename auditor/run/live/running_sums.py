@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from auditor.errors import LiveSummariesWrong
+from auditor.summary import arrays
 from auditor.summary.arrays import Integers, Summaries, concatenate
 from auditor.summary.key_number import P
 
@@ -74,10 +75,7 @@ def unpack(body: str, words: int, powers: int) -> Summaries:
 
 def of(partition: Integers, rows: Integers, words: Integers, powers: Integers) -> Summaries:
     """Return summaries of these partitions, without keys."""
-    nothing = np.full(len(partition), None, np.object_)
-    empty = np.zeros((len(partition), 0), np.int64)
-    measures = np.zeros((len(partition), 0), np.object_)
-    return Summaries(partition, rows, rows, nothing, nothing, words, powers % P, empty, measures)
+    return arrays.of_sums(partition, rows, words, powers % P)
 
 
 def none(words: int, powers: int) -> Summaries:

@@ -28,6 +28,7 @@ def upgrade() -> None:
     _watch_tables()
     _history_tables()
     _live_tables()
+    _file_tables()
     _segment_tables()
     _register_tables()
 
@@ -630,6 +631,29 @@ def _live_tables() -> None:
         Column("table_name", Words(), nullable=False),
         Column("body", Json(), nullable=False),
     )
+
+
+def _file_tables() -> None:
+    _table(
+        "auditor_file_layouts",
+        Column("audit", short_text(), primary_key=True),
+        Column("partitioning", Json(), nullable=False),
+        Column("salt", short_text(64), nullable=False),
+        Column("table_rows", big_integer(), nullable=False),
+        Column("begun_at", Moment(), nullable=False),
+        Column("proved_at", Moment()),
+    )
+    _table(
+        "auditor_file_sums",
+        Column("reading", short_text(64), primary_key=True),
+        Column("file", short_text(64), primary_key=True),
+        Column("form", short_text(64), nullable=False),
+        Column("body", long_binary(), nullable=False),
+        Column("check_sum", short_text(64), nullable=False),
+        Column("used_at", Moment(), nullable=False),
+    )
+    _index("auditor_file_sums_file", "auditor_file_sums", "file")
+    _index("auditor_file_sums_used", "auditor_file_sums", "used_at")
 
 
 def _segment_tables() -> None:
