@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 from deltalake import DeltaTable, Schema, write_deltalake
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from auditor.config import Settings
 from auditor.model import Verdict
@@ -94,7 +94,7 @@ def _append(root: Path, first: int, count: int, each: int) -> None:
         return
     folder = root / "events"
     folder.mkdir(parents=True, exist_ok=True)
-    actions = []
+    actions: list[AddAction | RemoveAction] = []
     with duckdb.connect() as connection:
         for number in range(first, first + count):
             path = folder / f"part-{number:06}.parquet"

@@ -128,7 +128,7 @@ def follow_history(root: Path, store: Store, seed: int, count: int, **more: Any)
     return there, seen
 
 
-WAYS = [
+WAYS: list[dict[str, Any]] = [
     {},
     {"partition": {"strategy": "hash", "buckets": 7}},
     {"method": "signature", "where": "id < 300"},
