@@ -9,10 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.fs import DeltaStorageHandler
 from pydantic import ValidationError
 from sqlalchemy import select, update
 
@@ -30,8 +32,14 @@ from auditor.service import running
 from auditor.store import Store, open_store
 from auditor.store.file_sums import KeptFileSums, file_sums
 from tests.delta_history import History
+from tests.lake import open_writable
+from tests.live import Engines
+from tests.servers import s3
 
 pytestmark = pytest.mark.delta
+
+SIDES = {"source": "p", "target": "q"}
+"""Tables by side."""
 
 
 def rows_of(first: int, end: int, word: str = "word") -> pa.Table:
@@ -45,7 +53,7 @@ class Lake:
     """A folder of Delta tables, a store, and audits with kept sums."""
 
     def __init__(self, root: Path, store: Store) -> None:
-        self.root, self.store = root, store
+        self.root, self.store, self.s3 = root, store, ""
         self.audits: dict[str, Any] = {}
         self.audit("words", {"table": "a"}, {"table": "b"})
 
@@ -58,7 +66,8 @@ class Lake:
             write_deltalake(self.root / table, rows_of(first, end, word), mode="append")
 
     def run(self, name: str = "words", **overrides: Any) -> Report:
-        settings = {"connections": {"lake": {"url": f"delta://{self.root}"}}, "audits": self.audits}
+        urls = {"lake": f"delta://{self.root}", "p": f"parquet://{self.root}", "s3": self.s3}
+        settings = {"connections": {name: {"url": url} for name, url in urls.items() if url}, "audits": self.audits}
         return running.run_audit(Settings.model_validate(settings), name, store=self.store, overrides=overrides)
 
     def files(self, table: str) -> list[Path]:
@@ -76,6 +85,16 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 def read(report: Report) -> dict[Side, tuple[int, int, int]]:
     """Return how many files each side has, how many were read, and for how many deleted rows were."""
     return {side: (files.files, files.read, files.hidden) for side, files in report.files.items()}
+
+
+def note_opened(opened: list[str], open_file: Any) -> Any:
+    """Return what opens files of object stores, and notes which."""
+
+    def noting(self: Any, path: str) -> Any:
+        opened.append(path)
+        return open_file(self, path)
+
+    return noting
 
 
 def overwrite(path: Path, content: Callable[[bytes], bytes]) -> None:
@@ -381,6 +400,40 @@ def test_reports_say_what_was_read(lake: Lake) -> None:
 def test_settings_that_sums_of_files_cannot_serve(lake: Lake, settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         Audit.model_validate({**lake.audits["words"], **settings})
+
+
+def test_tables_with_a_pointer(lake: Lake) -> None:
+    with open_writable(f"parquet://{lake.root}") as session:
+        session.execute("CREATE TABLE p AS SELECT i AS id, 'word ' || i AS word FROM range(100) AS r(i)")
+        session.execute("CREATE TABLE q AS SELECT i AS id, 'word ' || i AS word FROM range(1, 100) AS r(i)")
+    lake.audits["pointed"] = {**lake.audits["words"], **{side: {"connection": "p", "table": name} for side, name in SIDES.items()}}
+    for expected in (1, 0):
+        found = lake.run("pointed")
+        assert found.differences and found.differences.missing == 1
+        assert read(found) == {"source": (1, expected, 0), "target": (1, expected, 0)}
+
+
+@pytest.mark.slow
+def test_tables_in_s3(lake: Lake, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = engines.companion("s3", s3.start).url
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "tests")
+    boto3.client("s3", region_name="us-east-1", endpoint_url=endpoint).create_bucket(Bucket="file-sums")
+    options = {"aws_endpoint_url": endpoint, "aws_region": "us-east-1", "aws_allow_http": "true"}
+    rows = rows_of(0, 20).set_column(1, "word", pa.array(["a/b [*]", "%2F", None, "x"] * 5))
+    lake.s3 = "delta+s3://file-sums/lake?" + "&".join(f"{name}={value}" for name, value in options.items())
+    lake.audits["remote"] = {**lake.audits["words"], **{side: {"connection": "s3", "table": name} for side, name in SIDES.items()}}
+    opened: list[str] = []
+    monkeypatch.setattr(DeltaStorageHandler, "open_input_file", note_opened(opened, DeltaStorageHandler.open_input_file))
+    for table in SIDES.values():
+        write_deltalake(f"s3://file-sums/lake/{table}", rows, partition_by=["word"], storage_options=options)
+    assert lake.run("remote").verdict == "match"
+    for table in SIDES.values():
+        write_deltalake(f"s3://file-sums/lake/{table}", rows_of(20, 22), mode="append", storage_options=options)
+    opened.clear()
+    found = lake.run("remote")
+    assert found.verdict == "match" and read(found) == {"source": (6, 2, 0), "target": (6, 2, 0)}
+    assert len(set(opened)) == 2 * (2 + 1)  # the new files of each, and one for the columns' types
 
 
 def test_tables_that_are_no_files_are_refused(lake: Lake, tmp_path: Path) -> None:
