@@ -10,6 +10,7 @@ the dialect of the product that the vendor derived its own from), with
   modules of these names here, whose docstrings are their contracts;
 * ``addresses``, ``catalogue``, ``server`` and ``writing``: more parts, of classes that derive from those of ``dialects.addresses``,
   ``dialects.base`` and ``dialects.writing``; it has no ``writing`` where pipelines and repairs do not write to it;
+* ``files``, of a class that derives from ``dialects.data_files.DataFiles``, where its tables consist of immutable files;
 * ``pin_statements`` and ``connect``, which imports the driver only when it is called.
 
 The modules of an engine's package have the same names in each: ``dialect`` (facts, types, ``connect``), ``expressions`` (the SQL),

@@ -17,6 +17,8 @@ class FileLayout:
     """The salt of the row texts."""
     rows: int
     """About how many rows the larger side had when it was chosen."""
+    aim: int
+    """Rows of a partition that the audit asked for then."""
     begun_at: dt.datetime | None = None
     """When it was chosen, by the store's clock."""
     proved_at: dt.datetime | None = None

@@ -174,7 +174,7 @@ class FileSummaries:
     def _begin(self, plan: Plan) -> FileLayout:
         salt = secrets.token_hex(8) if self._audit.salt == planner.RANDOM_SALT else plan.salt
         rows = max((here.estimate or 0 for here in plan.sides.values()), default=0)
-        layout = FileLayout(partitioning=plan.partitioning, salt=salt, rows=rows)
+        layout = FileLayout(partitioning=plan.partitioning, salt=salt, rows=rows, aim=self._audit.partition.rows)
         try:
             return self._kept.begin(layout)
         except StoreError as error:
@@ -191,6 +191,8 @@ class FileSummaries:
         strategy = asked.strategy or ("hash" if asked.buckets else "range" if asked.size else "time" if asked.column else None)
         if (strategy or how.strategy) != how.strategy or asked.size not in (None, how.size) or asked.buckets not in (None, how.buckets):
             return f"the audit asks for other partitions than {how}"
+        if asked.rows != layout.aim and not (asked.size or asked.buckets):
+            return f"the audit asks for partitions of about {asked.rows:,} rows in place of {layout.aim:,}"
         if how.strategy == "range" and not draft.has_integer_key:
             return "the key is no integer any more"
         if how.strategy == "time" and (
@@ -329,7 +331,7 @@ class _SideFiles:
         if len(by_digest) != len(files):
             raise FileSumsWrong(f"{self.side}: two files of the table are known by the same identity; report this as a bug")
         adder = _Adder(self.width)
-        before: dict[str, FileSums] = {}
+        before: dict[str, bytes] = {}
         found = self._load(by_digest, rows, before, adder)
         missing = [(file, digest) for digest, file in by_digest.items() if digest not in found]
         for batch in _batches(missing, rows):
@@ -338,8 +340,8 @@ class _SideFiles:
             self._read(batch, rows, before, adder)
         return adder.total()
 
-    def _load(self, by_digest: Mapping[str, DataFile], rows: Rows, before: dict[str, FileSums], adder: _Adder) -> set[str]:
-        """Add the sums that are kept, and return of which files; in a rescan put those that this run has not read into ``before``."""
+    def _load(self, by_digest: Mapping[str, DataFile], rows: Rows, before: dict[str, bytes], adder: _Adder) -> set[str]:
+        """Add the sums that are kept, and return of which files; in a rescan note in ``before`` those that this run has not read."""
         found: set[str] = set()
         try:
             for digest, body in self.run_of._kept.load(self.reading, list(by_digest)):
@@ -347,7 +349,7 @@ class _SideFiles:
                 if sums is None:
                     self.tally.damaged += 1
                 elif self.run_of._rescan and (self.reading, digest) not in self.run_of._fresh:
-                    before[digest] = sums
+                    before[digest] = file_sums.fingerprint(sums)
                 else:
                     adder.add(sums)
                     found.add(digest)
@@ -361,7 +363,7 @@ class _SideFiles:
         except FileSumsWrong:
             return None
 
-    def _read(self, batch: Sequence[tuple[DataFile, str]], rows: Rows, before: Mapping[str, FileSums], adder: _Adder) -> None:
+    def _read(self, batch: Sequence[tuple[DataFile, str]], rows: Rows, before: Mapping[str, bytes], adder: _Adder) -> None:
         """Read some files, and keep their sums."""
         files, dialect = [file for file, _ in batch], self.session.dialect
         doing = "reading files" if rows == "all" else "reading deleted rows"
@@ -381,7 +383,7 @@ class _SideFiles:
             sums = file_sums.of_rows(part)
             adder.add(sums)
             bodies.append((digest, file.form if rows == "all" else "", file_sums.pack(sums)))
-            if digest in before and not file_sums.are_equal(before[digest], sums):
+            if digest in before and file_sums.fingerprint(sums) != before[digest]:
                 self.tally.changed.append(file.path.rpartition("/")[2])  # folders can be named by values of masked columns
         self._keep(bodies)
         self.tally.rows += sum(int(part.rows.sum()) for part in parts)

@@ -24,6 +24,7 @@ file_layouts = Table(
     Column("partitioning", Json(), nullable=False),
     Column("salt", short_text(64), nullable=False),
     Column("table_rows", big_integer(), nullable=False),
+    Column("aim", big_integer(), nullable=False),
     Column("begun_at", Moment(), nullable=False),
     Column("proved_at", Moment()),
     **MYSQL,
@@ -70,11 +71,13 @@ class KeptFileSums:
         if row is None:
             return None
         how = Partitioning(**row.partitioning)
-        return FileLayout(partitioning=how, salt=row.salt, rows=row.table_rows, begun_at=row.begun_at, proved_at=row.proved_at)
+        chosen = {"partitioning": how, "salt": row.salt, "rows": row.table_rows, "aim": row.aim}
+        return FileLayout(**chosen, begun_at=row.begun_at, proved_at=row.proved_at)
 
     def begin(self, layout: FileLayout) -> FileLayout:
         """Let the audit keep sums in other partitions from now on; return them, with the time."""
-        values = {"partitioning": asdict(layout.partitioning), "salt": layout.salt, "table_rows": layout.rows, "proved_at": None}
+        values = {"salt": layout.salt, "table_rows": layout.rows, "aim": layout.aim, "proved_at": None}
+        values["partitioning"] = asdict(layout.partitioning)
 
         def work(connection: Connection) -> dt.datetime:
             now = database_time(connection)

@@ -354,6 +354,9 @@ def test_sums_begin_again_where_the_audit_asks_for_other_partitions(lake: Lake) 
     found = lake.run()
     assert found.verdict == "match" and found.comparison and found.comparison.total == 10
     assert found.files["target"].why.startswith("the audit asks for other partitions than range of")
+    lake.audit("words", {"table": "a"}, {"table": "b"}, partition={"rows": 30000})
+    assert lake.run().files["target"].why == "the audit asks for partitions of about 30,000 rows in place of 3,072"
+    assert read(lake.run())["target"] == (1, 0, 0)
 
 
 def test_a_store_that_fails_does_not_change_what_a_run_finds(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -640,6 +640,7 @@ def _file_tables() -> None:
         Column("partitioning", Json(), nullable=False),
         Column("salt", short_text(64), nullable=False),
         Column("table_rows", big_integer(), nullable=False),
+        Column("aim", big_integer(), nullable=False),
         Column("begun_at", Moment(), nullable=False),
         Column("proved_at", Moment()),
     )
