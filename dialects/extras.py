@@ -26,6 +26,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "redshift": ("redshift_connector",),
     "s3": ("boto3", "botocore"),
     "delta": ("deltalake", "fsspec"),
+    "iceberg": ("pyiceberg",),
     "spark": ("pyspark",),
     "connect": ("pyspark", "grpc"),
     "pipeline": ("pyspark", "pandas", "pymysql"),  # Spark's sources in Python ask for pandas, and use only Arrow

@@ -85,6 +85,7 @@ TRIALS = {
     "redshift": Trial(("diff", f"redshift://u:p@{CLOSED}/d", "a", "b"), "Connection refused"),
     "s3": Trial((READ_S3,), "Could not connect to the endpoint", python=True),
     "delta": Trial(("diff", "delta:///nowhere", "a", "b"), "there is no folder"),
+    "iceberg": Trial(("diff", "iceberg://nowhere?type=sql&uri=sqlite:////no/such.db", "a", "b"), "there is no file"),
     "spark": Trial(("diff", "spark://local?master=local[1]", "a", "b"), "there is no table"),
     "connect": Trial(("diff", f"sc://{CLOSED}", "a", "b"), CLOSED),
     "pipeline": Trial(("pipeline", "check", "p"), "error: source shop"),

@@ -60,6 +60,14 @@ def _delta(directory: Path) -> Server:
     return Server(url=f"delta://{root}", version=version("deltalake"), how="in process")
 
 
+def _iceberg(directory: Path) -> Server:
+    from tests.icebergs import open_catalog, url_of  # which takes a second that most runs need not spend
+
+    root = directory / "icebergs"
+    open_catalog(root).create_namespace("audit")
+    return Server(url=url_of(root, "audit"), version=version("pyiceberg"), how="in process")
+
+
 def _parquet(directory: Path) -> Server:
     root = directory / "pointed"
     root.mkdir()
@@ -93,6 +101,8 @@ ENGINES = (
            why_here="rows of which several versions are stored, and FINAL makes one"),
     Engine(name="delta", dialect="delta", start=_delta, only_target=True, only_named=True,
            why_here="the lake without Spark: versions of a table in files"),
+    Engine(name="iceberg", dialect="iceberg", start=_iceberg, only_target=True, only_named=True,
+           why_here="the lake of catalogues: snapshots of a table, whose columns are found by their ids"),
     Engine(name="parquet", dialect="delta", start=_parquet, only_target=True, only_named=True,
            why_here="the lake without Delta: files that a pointer lists"),
 )  # fmt: skip
@@ -129,9 +139,9 @@ def engine_params(*names: str, slow: Sequence[str] = ()) -> list[ParameterSet]:
     return [pytest.param(name, id=name, marks=_marks(name, is_slow=name in slow)) for name in names or _names()]
 
 
-def and_delta() -> list[ParameterSet]:
-    """Parameters for the fixture `engine`: all engines, and Delta tables."""
-    return engine_params(*_names(), "delta")
+def and_lakes() -> list[ParameterSet]:
+    """Parameters for the fixture `engine`: all engines, and tables of lakes."""
+    return engine_params(*_names(), "delta", "iceberg")
 
 
 def quick_on(*names: str) -> list[ParameterSet]:

@@ -27,7 +27,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 @contextmanager
 def open_writable(engine: LiveEngine) -> Iterator[Session]:
     """Open a session with write access for the block."""
-    if engine.dialect == "delta":
+    if engine.dialect in ("delta", "iceberg"):
         with lake.open_writable(engine.url) as session:
             yield session
         return

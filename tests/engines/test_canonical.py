@@ -13,9 +13,9 @@ import pytest
 from auditor.testing import columns, oracle
 from dialects import HashAlgorithm, Kind, Session
 from tests import tables
-from tests.live import LiveEngine, and_delta, engine_params
+from tests.live import LiveEngine, and_lakes, engine_params
 
-pytestmark = pytest.mark.parametrize("engine", [*and_delta(), *engine_params("clickhouse")], indirect=True)
+pytestmark = pytest.mark.parametrize("engine", [*and_lakes(), *engine_params("clickhouse")], indirect=True)
 
 ALIASES: Mapping[str, Mapping[Kind, Kind]] = {
     "mariadb": {Kind("json"): Kind("text")},  # https://mariadb.com/kb/en/json/
@@ -24,13 +24,13 @@ ALIASES: Mapping[str, Mapping[Kind, Kind]] = {
 
 
 @pytest.fixture(autouse=True)
-def made_as_delta_tables(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def made_as_tables_of_lakes(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the tests make tables of an engine that runs no CREATE TABLE."""
 
     def make_table(_: str, name: str, some: columns.Columns, rows: Sequence[Sequence[Any]], key: str = "") -> None:
         tables.make(engine, name, some, rows, [key] if key else [])
 
-    if engine.dialect == "delta":
+    if engine.dialect in ("delta", "iceberg"):
         for module in (columns, oracle):
             monkeypatch.setattr(module, "make_table", make_table)
 

@@ -12,6 +12,7 @@ import boto3
 import pytest
 
 from auditor.store import open_store
+from tests import icebergs
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.road import Road
 from tests.servers import s3
@@ -83,6 +84,8 @@ def opened_url(engine: LiveEngine, tmp_path: Path, engines: Engines, monkeypatch
     """Yield the URL with which an engine is loaded: of DuckDB a file of the test's own, of Delta a folder, of Redshift with a bucket."""
     (tmp_path / "lake").mkdir()
     own = {"duckdb": f"duckdb:///{tmp_path}/warehouse.duckdb", "delta": f"delta://{tmp_path}/lake", "parquet": f"parquet://{tmp_path}/lake"}
+    if engine.name == "iceberg":
+        own["iceberg"] = icebergs.url_of(tmp_path / "lake")
     server = engines.server(engine.name) if engine.name == "redshift" else None
     if server is None:
         yield own.get(engine.name, engine.url)

@@ -62,7 +62,7 @@ def test_two_engines_of_one_name_are_refused_and_the_same_one_twice_is_not(insta
 
 
 def test_an_unknown_scheme_lists_the_known_ones() -> None:
-    with pytest.raises(BadUrl, match=r"unknown engine in URL oracle://; use one of .*duckdb, mariadb, .*mysql, .*postgres, postgresql"):
+    with pytest.raises(BadUrl, match=r"unknown engine in URL oracle://; use one of .*duckdb, .*mariadb, .*mysql, .*postgres, postgresql"):
         dialects.by_scheme("oracle")
 
 

@@ -71,6 +71,7 @@ URLS = {
     "postgresql://u:p@127.0.0.1:1/d": ("PostgreSQL needs psycopg2", "postgres"),
     "redshift://u:p@127.0.0.1:1/d": ("Redshift needs redshift_connector", "redshift"),
     "delta:///nowhere": ("a Delta or Parquet table needs deltalake and fsspec", "delta"),
+    "iceberg://nowhere": ("an Iceberg table needs pyiceberg", "iceberg"),
     "spark://local": ("Spark needs pyspark", "spark"),
     "sc://127.0.0.1:1": ("Spark Connect needs pyspark and grpc", "connect"),
 }

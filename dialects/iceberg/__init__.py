@@ -1,0 +1,1 @@
+"""Apache Iceberg: tables of a catalogue of pyiceberg, read by DuckDB."""
