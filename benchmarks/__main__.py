@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import itertools
 import shlex
 import signal
 import sys
@@ -96,8 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for engine in options.engines or cost.ENGINES:
                     results.ratios += ratios.measure(servers, engine, sizes["ratios"][0], directory, repeat)
             if "duel" in parts:
-                for pair in options.pairs:
-                    _run_comparison(results, servers, pair, rows, repeat, options.scenarios, directory, tools)
+                for size, pair in itertools.product(dict.fromkeys(sizes["duel"]), options.pairs):
+                    scenarios = options.scenarios or (duel.SCENARIOS_OF_SMALL_TABLES if size < rows else ())
+                    _run_comparison(results, servers, pair, size, repeat, scenarios, directory, tools)
             if "growth" in parts:
                 _run_growth(results, servers, options.pairs[0], sizes["growth"], repeat, directory, tools)
             if "threads" in parts:
@@ -164,6 +166,7 @@ def sizes_of(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...
     larger = (rows * 10,) if options.full else ()
     special = {
         "ratios": (options.rows or min(rows, ratios.ROWS),),
+        "duel": (rows, *larger, *(size for size in duel.SMALL_TABLES if size < rows and not options.rows)),
         "growth": (rows // 10, rows, *larger),
         "start": (start.ROWS,),
         "stream": (min(rows, stream.MAX_ROWS),),
@@ -272,7 +275,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=PARTS, help="run only this part; may be repeated (default: all parts)")
     parser.add_argument("--quick", action="store_true", help="small tables and one run each, to check that everything works")
     parser.add_argument(
-        "--full", action="store_true", help="in parts growth and repair, also measure ten times the rows, in part refresh also 2,000 tables"
+        "--full",
+        action="store_true",
+        help="in parts duel, growth and repair, also measure ten times the rows, in part refresh also 2,000 tables",
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="runs per measurement (default: 5, of runs above 10 s 3; 1 with --quick)")
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=["mysql-postgres", "mariadb-redshift", "mariadb-replica"],

@@ -21,6 +21,12 @@ from tests.servers.process import Unavailable
 SHORT = 10.0
 """Seconds below which runs are repeated most often, because the machine's noise matters most to them."""
 
+SMALL_TABLES = (1_000, 10_000, 200_000)
+"""Rows of tables as most are, where the start of a tool is more than its comparison."""
+
+SCENARIOS_OF_SMALL_TABLES = ("no difference", "10 scattered")
+"""Words of the names of scenarios that small tables are compared in."""
+
 LONG_REPEATS = 3
 """Most repetitions of longer runs."""
 

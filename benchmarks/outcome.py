@@ -24,6 +24,21 @@ on machines of one kind and of different speed, and a tool that a later run left
 """
 
 
+STAND_IN_NOTES = """\
+The target here is PostgreSQL behind a front end that speaks as Redshift does: its hashes are functions that Redshift computes itself, so
+these rows say what a tool sends, and nothing of how fast a Redshift answers.
+"""
+
+
+def apart(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the rows of real servers, and those of the stand-in for Redshift."""
+    return [row for row in rows if not _is_stand_in(row)], [row for row in rows if _is_stand_in(row)]
+
+
+def _is_stand_in(row: Row) -> bool:
+    return "redshift" in row.pair.split(" to ")
+
+
 def table_rows(rows: Sequence[Row]) -> list[list[str]]:
     """Return the lines of the table below `HEAD`, in the order in which the scenarios were measured."""
     groups = dict.fromkeys((row.pair, row.rows, row.scenario) for row in rows)

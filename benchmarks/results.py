@@ -190,7 +190,11 @@ class Results:
         """Return RESULTS.md."""
         parts = ["# Benchmarks"]
         if self.duels:
-            parts += ["## Won and lost", outcome.sentence(self.duels), outcome.NOTES, _table(outcome.HEAD, outcome.table_rows(self.duels))]
+            real, stand_in = outcome.apart(self.duels)
+            parts += ["## Won and lost", outcome.sentence(real), outcome.NOTES, _table(outcome.HEAD, outcome.table_rows(real))]
+            if stand_in:
+                parts += ["### On the stand-in for Redshift", outcome.sentence(stand_in), outcome.STAND_IN_NOTES]
+                parts.append(_table(outcome.HEAD, outcome.table_rows(stand_in)))
         parts += ["## Machine and versions", self.machine]
         parts.append("Measured by:\n\n" + "\n".join(f"- {call}" for call in self.calls))
         parts.append("Servers: " + "; ".join(f"{name} {version}" for name, version in self.servers.items()) + ".")
@@ -262,7 +266,7 @@ class Results:
     def write(self, directory: Path) -> None:
         """Write RESULTS.md and its plots to ``directory``."""
         first, rows = (self.duels[0].pair, self.duels[0].rows) if self.duels else ("", 0)
-        duels = [row for row in self.duels if row.pair == first and row.seconds is not None]
+        duels = [row for row in self.duels if (row.pair, row.rows) == (first, rows) and row.seconds is not None]
         title = f"{first}, {rows:,} rows"
         (directory / "RESULTS.md").write_text(self.markdown(), encoding="utf-8")
         write_dot_plot(directory / "duel-seconds.svg", title, "seconds", _values_by_row(duels, "seconds"))

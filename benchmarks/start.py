@@ -28,10 +28,7 @@ AUDITS = 200
 DRIVERS = "import pymysql, psycopg2"
 """What a run between these two servers cannot do without."""
 
-OTHERS = {
-    "dbt": ("dbt-core<2", "dbt-postgres<2"),
-    "sqlmesh": ("sqlmesh",),
-}
+OTHERS = {"dbt": ("dbt-core<2", "dbt-postgres<2")}
 """Packages of other tools of data engineers whose start is measured, by program."""
 
 
@@ -145,7 +142,7 @@ def _version(program: str) -> _Command | Start:
         path = install_program(program, "python3.11", OTHERS[program], program)
     except (Unavailable, OSError) as reason:
         return Start(program, "--version", why=str(reason))
-    return _Command(program, "--version", [str(path), "--version"], {"DO_NOT_TRACK": "1", "SQLMESH__DISABLE_ANONYMIZED_ANALYTICS": "1"})
+    return _Command(program, "--version", [str(path), "--version"], {"DO_NOT_TRACK": "1"})
 
 
 def _median(command: _Command, runs: Sequence[process.CompletedCommand]) -> Start:
