@@ -25,11 +25,11 @@ from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_se
 from auditor.pipeline import aligned, live, topic_side, versions
 from auditor.pipeline.staged_writes import find_events
 from auditor.run import audit_run
+from auditor.run.file_summaries import KeptSums
 from auditor.service import definitions, planning
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
 from auditor.store import Store, events, patches, queue, run_lifecycle, runs
-from auditor.store.file_sums import KeptFileSums
 from auditor.store.runs import StoredRun
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,7 @@ class Execution:
                 rescan=bool(self.overrides.get("rescan")),
                 topics=topics,
                 history=versions.find_history(self.settings, self.checkpoint.store, self.name, audit, is_own=not other_settings),
-                files=KeptFileSums(self.checkpoint.store, self.name) if audit.files else None,
+                files=_find_sums(self.checkpoint.store, self.name) if audit.files else None,
                 interruption=self.interruption,
             )
         outcome.report = replace(
@@ -270,6 +270,13 @@ class Execution:
         if self.slice:  # it takes no turn of a rolling audit
             return replace(earlier, choose_partitions=None, partition_size=None)
         return earlier
+
+
+def _find_sums(store: Store, name: str) -> KeptSums:
+    """Return the sums of files that a store keeps for an audit."""
+    from auditor.store.file_sums import KeptFileSums  # which few audits need
+
+    return KeptFileSums(store, name)
 
 
 def _is_resumable(outcome: Outcome, checkpoint: StoreCheckpoint) -> bool:
