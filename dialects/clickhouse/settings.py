@@ -19,6 +19,7 @@ PINNED = {
     # Which rows there are.
     "final": "1",
     "do_not_merge_across_partitions_select_final": "0",
+    "defer_partition_pruning_after_final": "1",
     "use_skip_indexes_if_final": "0",
     "optimize_move_to_prewhere_if_final": "0",
     "apply_prewhere_after_final": "1",
@@ -102,7 +103,8 @@ UNCUT: Mapping[str, str] = {
 """What is sent when the settings themselves are read."""
 
 OF_SOME_VERSIONS = frozenset({
-    "apply_prewhere_after_final", "apply_row_policy_after_final", "query_plan_optimize_lazy_final", "use_query_condition_cache",
+    "defer_partition_pruning_after_final", "apply_prewhere_after_final", "apply_row_policy_after_final",
+    "query_plan_optimize_lazy_final", "use_query_condition_cache",
     "use_variant_as_common_type", "cast_string_to_date_time_mode", "enable_parallel_replicas", "enable_analyzer",
     "output_format_native_encode_types_in_binary_format", "partial_result_on_first_cancel", "max_expanded_ast_elements",
     "read_overflow_mode_leaf", "timeout_overflow_mode_leaf", "join_default_strictness", "empty_result_for_aggregation_by_empty_set",

@@ -7,6 +7,7 @@
 
 SET final = '1';
 SET do_not_merge_across_partitions_select_final = '0';
+SET defer_partition_pruning_after_final = '1';
 SET use_skip_indexes_if_final = '0';
 SET optimize_move_to_prewhere_if_final = '0';
 SET apply_prewhere_after_final = '1';
