@@ -24,9 +24,10 @@ WIDEST_DIGITS = 76
 SAFE_DIGITS = 57
 """Digits of decimals of which 2^63 fit into the sum of Decimal256."""
 
-SECONDS = (-62_167_219_200, 253_402_300_800)
-"""Seconds from 1970 to the first moment that DateTime64 prints, that of the year 0, and to the one after the last, that of 9999: a number
-beyond is printed as if it were the first or the last. https://clickhouse.com/docs/sql-reference/data-types/datetime64"""
+SECONDS = (-2_208_988_800, 10_413_792_000)
+"""Seconds from 1970 to the first moment that DateTime64 prints on every server, that of 1900, and to the one after the last, that of 2299.
+Newer servers print the years 0 to 9999. A number beyond is printed as if it were the first or the last, or one near them.
+https://clickhouse.com/docs/sql-reference/data-types/datetime64"""
 
 
 class ClickHouseNames(Names):
@@ -83,6 +84,14 @@ class ClickHouseText(Text):
 
     def as_text(self, c: str) -> str:
         return f"toString({c})"
+
+    # Older servers do not parse RTRIM with the characters to trim.
+
+    def trim_zeros(self, c: str) -> str:
+        return f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {c}))"
+
+    def trim_right(self, c: str) -> str:
+        return f"trim(TRAILING ' ' FROM {c})"
 
     def column_characters(self, c: str, native: Kind) -> str:
         return self.characters(c) if native.name == "enum" else c  # as it is, so that the sorting key serves
@@ -183,6 +192,9 @@ class ClickHouseNumbers(Numbers):
         wrapped = f"abs(toFloat64({total}) - {about}) > 1e-6 * {size}"
         return f"if(throwIf(coalesce({wrapped}, false), 'a sum has more digits than ClickHouse adds up') = 0, {total}, NULL)"
 
+    def is_hexadecimal(self, digits: str) -> str:
+        return f"match({digits}, '^[0-9a-fA-F]+$')"
+
     def column_modulo(self, c: str, divisor: int, native: Kind) -> str:
         return self.modulo(f"toInt256({c})" if native.name == "decimal" else c, divisor)
 
@@ -232,7 +244,10 @@ class ClickHouseTimes(Times):
         unit = 10**native.scale
         ticks = f"reinterpretAsInt64({c})"
         beyond = self.text.concat([f"toString({ticks})", self.names.string_literal(f" units of 1/{unit} s since 1970")])
-        return f"CASE WHEN {ticks} >= {SECONDS[0] * unit} AND {ticks} < {SECONDS[1] * unit} THEN {text} ELSE {beyond} END"
+        within = f"{ticks} >= {SECONDS[0] * unit} AND {ticks} < {SECONDS[1] * unit}"
+        reread = f"reinterpretAsInt64(toDateTime64(substring(toString({c}, 'UTC'), 1, 19), 0, 'UTC'))"
+        is_printed = f"{reread} = {self.numbers.floor_divide(ticks, unit, Kind('integer'))}"
+        return f"CASE WHEN {within} THEN {text} WHEN {is_printed} THEN {text} ELSE {beyond} END"
 
     def with_last_moment(self, kind: Kind, c: str, native: Kind, text: str, midnight: str) -> str:
         return text if native.scale == 9 else super().with_last_moment(kind, c, native, text, midnight)
