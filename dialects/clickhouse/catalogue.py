@@ -54,7 +54,7 @@ class ClickHouseCatalogue(Catalogue):
         return tuple(Column(str(row[0]), str(row[1]), session.dialect.types.kind(str(row[1])), nullable=True) for row in rows)
 
     def protections(self, session: Session, table: Table) -> list[str]:
-        return super().protections(session, table) + self._of_shards(session, table)
+        return super().protections(session, table) + self._of_engine(session, table)
 
     def _policies(self, session: Session, table: Table, template: str) -> list[str]:
         # https://clickhouse.com/docs/operations/system-tables/row_policies
@@ -63,14 +63,21 @@ class ClickHouseCatalogue(Catalogue):
         except AccessDenied:
             return [f"this user may not see whether policies hide rows of {table.sql}; the privilege SHOW ROW POLICIES lets it"]
 
-    def _of_shards(self, session: Session, table: Table) -> list[str]:
-        """Return what is to be known of a table over several shards, of which each is read on its own."""
-        if not table.names or self._engine(session, table.names)[0] != "Distributed":
-            return []
-        return [
-            f"{table.sql} is a Distributed table: each shard makes one row of the versions that it has itself, so that a key whose rows lie"
-            " on several shards is read several times"
-        ]
+    def _of_engine(self, session: Any, table: Table) -> list[str]:
+        """Return what is to be known of a table whose rows FINAL does not make everywhere: over shards, or under a filter."""
+        engine, definition = self._engine(session, table.names) if table.names else ("", "")
+        found = []
+        if engine == "Distributed":
+            found.append(
+                f"{table.sql} is a Distributed table: each shard makes one row of the versions that it has itself, so that a key whose rows"
+                " lie on several shards is read several times"
+            )
+        if MERGING.fullmatch(engine_name(engine)) and " PARTITION BY " in definition and not session.prunes_late:
+            found.append(
+                f"{table.sql} has partitions, which this server leaves out before it makes one row of several versions: a filter on a"
+                " column of PARTITION BY that changes shows older versions; upgrade to a server with defer_partition_pruning_after_final"
+            )
+        return found
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         engine, _ = self._engine(session, names)

@@ -81,6 +81,11 @@ class ClickHouseSession(Session):
         self._statement_timeout = statement_timeout
         self.statements = 0
 
+    @property
+    def prunes_late(self) -> bool:
+        """Whether a filter leaves out partitions of a table only after FINAL has made one row of several versions."""
+        return "defer_partition_pruning_after_final" in self._settings
+
     def _read_settings(self, wanted: Mapping[str, str]) -> dict[str, Setting]:
         """Return those of the wanted settings that the server has, and ``readonly``. Raises ResultIncomplete for a list that was cut."""
         self._settings = dict(settings.UNCUT)

@@ -111,6 +111,13 @@ def test_a_version_in_a_partition_that_a_filter_leaves_out_counts(engine: LiveEn
     run("INSERT INTO parted VALUES (1, 'old', 1, 1), (2, 'b', 1, 1)", "INSERT INTO parted VALUES (1, 'a', 2, 2)")
     query = "SELECT id, v FROM parted WHERE part = 1"
     assert auditor.audit(_source(tmp_path, [(2, "b")]), (engine.url, query), key=["id"]).verdict is Verdict.MATCH
+    with closing(dialects.connect(engine.url)) as session:
+        found = _describe(session, "parted")
+        assert not [one for one in session.dialect.catalogue.protections(session, found) if "PARTITION BY" in one]
+        sent: Any = session
+        del sent._settings["defer_partition_pruning_after_final"]  # as of a server that does not have it
+        [said] = [one for one in session.dialect.catalogue.protections(session, found) if "PARTITION BY" in one]
+        assert 'parted" has partitions, which this server leaves out before' in said
 
 
 PEERDB = ", _peerdb_synced_at DateTime64(9), _peerdb_is_deleted Int8, _peerdb_version Int64"

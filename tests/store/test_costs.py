@@ -48,7 +48,7 @@ def test_an_attempt_replaces_what_it_stored_and_sees_what_others_spent(store: St
     ), "of this run only what was spent before it was resumed, and nothing of another day or connection"
     [of_run] = costs.list_of_runs(store, [mine.run, "none"])
     assert of_run[here].statements == 1 + 7 + 90 and of_run[here].usd is None, "of which not all is priced"
-    [line] = costs.list_costs(store, day, day, ("audit",), audit)
+    [line] = costs.list_costs(store, day, day, ("audit",), [audit])
     assert (line.runs, line.spent.statements, line.spent.usd, line.unpriced) == (1, 8, 0.5, (here,))
     assert line.spent.bytes == 8_000_000_000
 
@@ -58,15 +58,15 @@ def test_costs_are_added_up_by_day_audit_and_connection(store: Store) -> None:
     for back in (0, 0, 1, 5):
         then = day - dt.timedelta(days=back)
         costs.record_costs(store, attempt(), [cost(then, audit, here, 2, 0.25), cost(then, audit, there, 1, None)])
-    by_day = costs.list_costs(store, day - dt.timedelta(days=2), day, ("day", "audit"), audit)
+    by_day = costs.list_costs(store, day - dt.timedelta(days=2), day, ("day", "audit"), [audit])
     assert [(one.keys["day"], one.runs, one.spent.statements, one.spent.usd) for one in by_day] == [
         (str(day - dt.timedelta(days=1)), 1, 3, 0.25),
         (str(day), 2, 6, 0.5),
     ]
-    by_connection = costs.list_costs(store, day - dt.timedelta(days=9), day, ("connection",), audit)
+    by_connection = costs.list_costs(store, day - dt.timedelta(days=9), day, ("connection",), [audit])
     found = {one.keys["connection"]: (one.runs, one.spent.statements, one.spent.usd) for one in by_connection}
     assert found == {here: (4, 8, 1.0), there: (4, 4, None)}
-    [total] = costs.list_costs(store, day - dt.timedelta(days=9), day, (), audit)
+    [total] = costs.list_costs(store, day - dt.timedelta(days=9), day, (), [audit])
     assert total.runs == 4 and total.unpriced == (there,)
 
 
