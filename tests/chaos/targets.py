@@ -35,7 +35,10 @@ COUNT_ON_MYSQL = (
 """Counts how often each number reached the target's ledger, in the merge's own transaction."""
 
 
-FILES = {"duck": "duckdb:///{folder}/duck/warehouse.duckdb", "lake": "delta://{folder}/lake", "files": "parquet://{folder}/files"}
+FILES = {
+    "duck": "duckdb:///{folder}/duck/warehouse.duckdb", "lake": "delta://{folder}/lake", "files": "parquet://{folder}/files",
+    "ice": "iceberg://default?type=sql&uri=sqlite:///{folder}/ice/catalog.db&warehouse=file://{folder}/ice/warehouse",
+}  # fmt: skip
 """Targets that no server keeps."""
 
 
@@ -58,12 +61,12 @@ class Target:
     @property
     def stages_once(self) -> bool:
         """Whether its loader keeps a session whose staging tables outlive every connection that can be ended here."""
-        return self.url.startswith(("delta", "parquet"))
+        return self.url.startswith(("delta", "iceberg", "parquet"))
 
     @property
     def can_be_held(self) -> bool:
         """Whether audits of it can be aligned."""
-        return not self.url.startswith(("delta", "parquet"))
+        return not self.url.startswith(("delta", "iceberg", "parquet"))
 
     @property
     def dialect(self) -> Dialect:

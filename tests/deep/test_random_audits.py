@@ -30,9 +30,9 @@ SOME = [
 """Pairs of engines and the seeds of a normal run, and of a slow one; two runs each."""
 
 SHARES = {
-    "duckdb-duckdb": 0.66, "mysql-postgres": 0.07, "postgres-mysql": 0.04, "mariadb-redshift": 0.05, "postgres-duckdb": 0.03,
+    "duckdb-duckdb": 0.65, "mysql-postgres": 0.07, "postgres-mysql": 0.04, "mariadb-redshift": 0.05, "postgres-duckdb": 0.03,
     "duckdb-mariadb": 0.03, "mysql-redshift": 0.03, "postgres-postgres": 0.03, "mysql-spark": 0.01, "duckdb-spark": 0.01,
-    "mysql-clickhouse": 0.02, "postgres-clickhouse": 0.02,
+    "mysql-clickhouse": 0.02, "postgres-clickhouse": 0.02, "duckdb-iceberg": 0.01,
 }  # fmt: skip
 """The share of all deep runs, by pair of engines."""
 

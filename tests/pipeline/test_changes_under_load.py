@@ -54,6 +54,7 @@ BY_COMMITS = {"truncate": ("merge", "commit", "committed"), "re-create": ("merge
 
 PAIRS = [
     ("mysql", "postgres"), ("mariadb", "duckdb"), ("mysql", "redshift"), ("mariadb", "mysql"), ("mysql", "mariadb"), ("mysql", "delta"),
+    ("mysql", "iceberg"),
 ]  # fmt: skip
 
 
