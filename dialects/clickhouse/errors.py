@@ -22,7 +22,7 @@ _ERROR_BY_CODE: dict[int, type[errors.AuditorError]] = {
 }  # fmt: skip
 """Error class by error code of the server."""
 
-_END = re.compile(r"\s*(?:\(version [^()]*(?:\([^()]*\))?\)|\(for url [^()]*\))\s*$")
+_END = re.compile(r"\((?:version [^()]*(?:\([^()]*\))?|for url [^()]*)\)$")
 """What ends a message: the server's version and build, and the address to which the driver has sent the statement."""
 
 

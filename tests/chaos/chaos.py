@@ -94,10 +94,11 @@ connections:
   source: {{url: "{self.source.url}", write: {{url: "{self.source.url}"}}}}
 {lines["connections"]}
 audits:{lines["audits"]}
+keep: {{parts: {self._keep}}}
 pipelines:
   {PIPELINE}:
     source: {{connection: source, tables: [{", ".join(self.writer.tables)}]}}
-    staging: {{path: "{self.folder}/staging", keep: {self._keep}}}
+    staging: {{path: "{self.folder}/staging"}}
     targets:
 {lines["targets"]}
 """

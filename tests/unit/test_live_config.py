@@ -76,7 +76,11 @@ def test_what_sums_cannot_serve_is_refused_by_its_name(more: str, sentence: str,
     ("old", "new", "sentence"),
     [
         ("summaries: live\n    rescan: 7d", "ledger: true", "ledger belongs to summaries: live; add it, or remove ledger"),
-        ("summaries: live\n    rescan", "rescan", "rescan belongs to summaries: live; add it, or remove rescan"),
+        (
+            "summaries: live\n    rescan",
+            "rescan",
+            "rescan belongs to summaries: live and to files: kept; add one of them, or remove rescan",
+        ),
         (
             "table: orders}",
             "table: visits}",

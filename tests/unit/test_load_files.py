@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from auditor.pipeline.merge import load_files
@@ -39,6 +39,7 @@ def test_files_are_a_multiple_of_the_slices_once_each_has_a_mebibyte(size: int, 
 
 
 @given(st.lists(st.integers(0, 40 * MIB), min_size=1, max_size=60), st.integers(1, 40))
+@example([5, 0], 1)
 def test_each_part_is_in_one_file_or_is_cut_into_several(sizes: list[int], slices: int) -> None:
     found = part_files(tasks(*sizes), "folder", slices)
     assert sorted(task.part.bytes for files in found for task in files.loads) == sorted(sizes)

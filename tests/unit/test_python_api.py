@@ -16,7 +16,21 @@ from auditor.client import Client
 from auditor.config import Audit
 from auditor.model import Report, Verdict
 
-NOT_IN_PYTHON = {"source", "target", "key", "via", "schedule", "align", "summaries", "rescan", "ledger", "through", "history", "owner"}
+NOT_IN_PYTHON = {
+    "source",
+    "target",
+    "key",
+    "via",
+    "schedule",
+    "align",
+    "summaries",
+    "files",
+    "rescan",
+    "ledger",
+    "through",
+    "history",
+    "owner",
+}
 """Settings that are parameters of their own, or need a configuration: other connections, or a service."""
 
 

@@ -112,13 +112,14 @@ class _Rows:
 
 def part_files(tasks: Sequence[LoadTask], folder: str, slices: int) -> list[PartFiles]:
     """Return the files to write for the parts of one table: about equally large, and as many as ``slices`` load best."""
-    total = max(1, sum(task.part.bytes for task in tasks))
-    count = count_files(total * EXPANSION, slices, LEAST_FILE)
-    large = [task for task in tasks if task.part.bytes * count >= total]
-    small = [task for task in tasks if task.part.bytes * count < total]
-    files = [task.part.bytes * count // total for task in large]
+    count = count_files(max(1, sum(task.part.bytes for task in tasks)) * EXPANSION, slices, LEAST_FILE)
+    sizes = {id(task): max(1, task.part.bytes) for task in tasks}  # a part without bytes is to be in a file as well
+    total = sum(sizes.values())
+    large = [task for task in tasks if sizes[id(task)] * count >= total]
+    small = [task for task in tasks if sizes[id(task)] * count < total]
+    files = [sizes[id(task)] * count // total for task in large]
     for _ in range(count - sum(files) - len(small)):  # more than there are parts to fill them: cut what would be the largest files
-        files[max(range(len(large)), key=lambda number: large[number].part.bytes / files[number])] += 1
+        files[max(range(len(large)), key=lambda number: sizes[id(large[number])] / files[number])] += 1
     joined = pack(small, count - sum(files), lambda task: task.part.bytes)
     names = (f"{number:06}.txt" for number in range(count))
     groups = [*(([task], number) for task, number in zip(large, files, strict=True)), *((some, 1) for some in joined)]

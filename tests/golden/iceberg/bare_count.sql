@@ -1,0 +1,7 @@
+SELECT
+  COUNT(*),
+  COUNT(CASE WHEN (price > 2) THEN 1 END),
+  COUNT(CASE WHEN NOT ((price > 2)) THEN 1 END),
+  COUNT(CASE WHEN (price > 2) THEN NULL WHEN NOT ((price > 2)) THEN NULL ELSE 1 END)
+FROM t
+WHERE 1 = 1

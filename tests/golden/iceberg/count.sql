@@ -1,0 +1,3 @@
+SELECT COUNT(*)
+FROM "shop"."orders"
+WHERE 1 = 1

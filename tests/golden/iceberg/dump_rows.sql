@@ -1,0 +1,3 @@
+SELECT CAST("id" AS VARCHAR), "weight", CAST(CAST("price" AS DECIMAL(38,2)) AS VARCHAR), CASE WHEN "at" < '0001-01-01' AND ISFINITE("at") THEN REPLACE(CAST("at" AS VARCHAR), ' (BC)', '') || ' BC' ELSE CAST("at" AS VARCHAR) END
+FROM "shop"."orders"
+WHERE "id" >= 7

@@ -1,0 +1,2 @@
+SELECT EPOCH(NOW()) - EPOCH(MAX("at"))
+FROM "shop"."heartbeat"
