@@ -2,8 +2,8 @@
 
 A source is written to without a pause. In turn its log is rotated, its password and its certificate are changed, and each part is killed
 and started again: service, pipeline, source and target. Clocks are compressed: parts are kept for minutes, ten runs are kept of an audit,
-and audits run every minute. At the end nothing may differ, no verdict may have been a mismatch, and memory, store and staging may not
-have grown in the second half.
+and audits run every minute. At the end nothing may differ, no verdict may have been a mismatch, memory and store may not have grown in the
+second half, and nothing may be staged for much longer than it is kept.
 
 It prints its figures as Markdown, and exits with 1 where one of them is not as it has to be.
 """
@@ -65,11 +65,18 @@ UNKNOWN = 3
 """The exit code of a process that could not do its work."""
 
 GROWTH = 0.10
-"""Share by which memory, store and staging may grow from the third quarter of the run to the last."""
+"""Share by which memory and store may grow from the third quarter of the run to the last. How many bytes are staged depends on how large
+batches are, and so on how busy the machine is."""
+
+KEPT = 300.0
+"""Seconds for which parts are kept."""
+
+STAGED_AT_MOST = 3 * KEPT
+"""Seconds that the oldest file may be staged in the last quarter, as a median: parts wait for a target that is away, and to be pruned."""
 
 CONFIGURATION: Mapping[str, Any] = {
     "store": {"url": "sqlite:///auditor.db"},
-    "keep": {"runs": 10, "days": 1, "parts": "5m"},
+    "keep": {"runs": 10, "days": 1, "parts": f"{KEPT:g}s"},
     "pipelines": {"soak": {"staging": {"path": "staging"}, "targets": {"wh": {"connection": "wh", "schema": "soak"}}}},
     "service": {"workers": 2, "requests_per_minute": 100_000},
 }
@@ -83,6 +90,8 @@ class Sample:
     memory: dict[str, int]
     store: int
     staging: int
+    staged_for: float
+    """Seconds since the oldest staged file was written."""
     page: float | None
     """None while the service does not answer."""
 
@@ -278,8 +287,10 @@ class Soak:
         while not self._stopped.wait(SAMPLING):
             memory = {part: _memory(running.pid) for part, running in list(self._parts.items()) if running.poll() is None}
             store = sum(path.stat().st_size for path in self.folder.glob("auditor.db*"))
-            staging = sum(path.stat().st_size for path in _files(self.folder / "staging"))
-            self.samples.append(Sample(time.monotonic() - began, memory, store, staging, self._time_page()))
+            staged = [state for path in _files(self.folder / "staging") if (state := _stat(path))]
+            oldest = max((time.time() - state.st_mtime for state in staged), default=0.0)
+            size = sum(state.st_size for state in staged)
+            self.samples.append(Sample(time.monotonic() - began, memory, store, size, oldest, self._time_page()))
             self._read_verdicts()
 
     def _read_verdicts(self) -> None:
@@ -335,13 +346,14 @@ class Soak:
             "memory of the pipeline, MiB": lambda sample: _mib(sample.memory.get("pipeline")),
             "store, MiB": lambda sample: _mib(sample.store),
             "staging, MiB": lambda sample: _mib(sample.staging),
+            "age of the oldest staged file, s": lambda sample: sample.staged_for,
             "list of audits, ms": lambda sample: None if sample.page is None else 1000 * sample.page,
         }
         for name, figure in figures.items():
             before, after = (_median([value for sample in some if (value := figure(sample)) is not None]) for some in (third, last))
             change = after / before - 1 if before else 0.0
             lines.append(f"| {name} | {before:,.1f} | {after:,.1f} | {change:+.0%} |")
-            if change > GROWTH and name.endswith("MiB"):
+            if (change > GROWTH and name.startswith(("memory", "store"))) or (name.startswith("age") and after > STAGED_AT_MOST):
                 self.failures.append(f"{name}: {before:,.1f} in the third quarter, {after:,.1f} in the last")
         return "\n".join([*lines, "", *(f"FAILED: {failure}" for failure in self.failures)])
 
@@ -365,6 +377,13 @@ def _files(folder: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             if path.is_file():
                 yield path
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """Return a file's state; None if it was deleted meanwhile."""
+    with suppress(FileNotFoundError):
+        return path.stat()
+    return None
 
 
 def _memory(pid: int) -> int:
