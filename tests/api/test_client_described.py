@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from auditor import api_models, model
+from auditor import api_models
 from auditor.api_models import ApiModel
 from auditor.client import Client
+from auditor.model import evidence
 from tests.api.conftest import Service
 from tests.documents import ROOT
 
@@ -31,7 +32,7 @@ for _module in pkgutil.iter_modules(api_models.__path__, f"{api_models.__name__}
 MODELS = {one.__name__ for one in derived(ApiModel)}
 """Schemas of answers that the client returns as the same classes as the API."""
 
-NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(model) if name.startswith("Evidence"))}
+NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(evidence) if name.startswith("Evidence"))}
 """Schemas of answers without a type in the client: of operations that it lacks, lists of words, and files that are kept as bytes."""
 
 NOT_IN_CLIENT = {

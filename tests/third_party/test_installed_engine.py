@@ -159,4 +159,4 @@ def test_without_the_package_its_scheme_is_unknown(lite: tuple[str, sqlite3.Conn
     command = [sys.executable, "-m", "auditor", "diff", lite[0], "orders", "duckdb:///:memory:", "orders"]
     found = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert re.search(r"unknown engine in URL sqlite://; use one of .*duckdb, mariadb, .*mysql, ", found.stderr)
+    assert re.search(r"unknown engine in URL sqlite://; use one of .*duckdb, .*mariadb, .*mysql, ", found.stderr)
