@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from auditor.pipeline.live.images import canonical_texts, columns_of
 from auditor.pipeline.restaging import read_source_again
 from auditor.pipeline.row_expressions import RowFilter
 from auditor.pipeline.stream_positions import place_in_stream, staged_through
-from auditor.pipeline.table_events import EventPlace, TableEvents
+from auditor.pipeline.table_events import EventPlace, Events, TableEvents
 from auditor.run.live.plans import why_not_told
 from auditor.store import Store, parts, table_notes
 
@@ -236,16 +236,25 @@ class KeyStream:
     def read_staged(self) -> StagedHistory:
         """Return what is staged now. Raises TraceRefused, StagingFailed, and StoreError."""
         through, pruned = staged_through(self.store, self.pipeline), parts.get_table(self.store, self.pipeline, self.table).pruned_through
-        root, history, unread = folder_at(self.settings.pipeline(self.pipeline).staging.path), self.new_history(), ""
+        history, unread = self.new_history(), ""
         try:
-            for found in TableEvents(self.store, self.pipeline, root, self.table, EventPlace(pruned)).read():
-                if not isinstance(found, TableNote):
-                    history.take(self.get_schema(found.part.schema_id), found.batch, found.part)
+            for found in self.read_events(pruned):
+                history.take(self.get_schema(found.part.schema_id), found.batch, found.part)
         except (PartDamaged, PartsGone, TableStopped) as error:
             unread = str(error)
         notes = table_notes.list_notes(self.store, self.pipeline, [self.table], kind="change", after=pruned)
         history.take_statements(note for note in notes if note.position <= through and not note.reason)
         return StagedHistory(history.versions, through, pruned, unread)
+
+    def read_events(self, after: int) -> Iterator[Events]:
+        """Yield the events that are staged behind a position.
+
+        Raises PartDamaged, PartsGone, TableStopped, StagingFailed and StoreError.
+        """
+        root = folder_at(self.settings.pipeline(self.pipeline).staging.path)
+        for found in TableEvents(self.store, self.pipeline, root, self.table, EventPlace(after)).read():
+            if not isinstance(found, TableNote):
+                yield found
 
     def read_source(self, first: int, last: int) -> Mapping[Key, Sequence[Version]] | str:
         """Return what the source, a log or topics, has from one position to another, or why it has that no more. Raises TraceRefused."""

@@ -23,7 +23,7 @@ from auditor.planning import introspect, planner, proxy
 from auditor.quantities import format_duration, plural
 from auditor.service import dumps
 from auditor.service.trace.rows import KeyRows
-from auditor.store import Store
+from auditor.store import Store, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class KeyFiles:
         """Yield where the key is; with ``apply``, delete older dumps that have it. Raises StoreError."""
         if self.audit.via:
             yield self._dumps(apply=apply)
-        seen = set[str]()
+        seen = set[tuple[str, str]]()
         for read in self.audit.sources:
             for chain in find_chains(read, self.audit.target, self.settings.pipelines, self.settings.connections):
                 names = {column.name: column.name for column in self.plan.columns}
@@ -50,16 +50,17 @@ class KeyFiles:
                     yield from self._of_carrier(carrier, names, seen)
                     names = rename_columns(self.settings, names, carrier)
 
-    def _of_carrier(self, carrier: Carrier, names: Mapping[str, str], seen: set[str]) -> Iterator[KeyPlace]:
+    def _of_carrier(self, carrier: Carrier, names: Mapping[str, str], seen: set[tuple[str, str]]) -> Iterator[KeyPlace]:
         pipeline = self.settings.pipeline(carrier.pipeline)
-        if carrier.pipeline in seen:
+        table = f"{carrier.database}.{carrier.output}"
+        if (carrier.pipeline, table) in seen:
             return
-        seen.add(carrier.pipeline)
+        seen.add((carrier.pipeline, table))
         rules = pipeline.columns_of(carrier.table)
         hidden = {one.lower() for one in (*rules.mask, *rules.exclude)}
         keys = [names[column.name] for column in self.plan.key_columns]
         why = next((f"the pipeline does not keep {key} as it is" for key in keys if key.lower() in hidden), "")
-        staged, table = rename_columns(self.settings, names, carrier), f"{carrier.database}.{carrier.output}"
+        staged = rename_columns(self.settings, names, carrier)
         stream = KeyStream(self.settings, self.store, carrier.pipeline, table, lambda: self._new_history(staged))
         yield self._parts(stream, pipeline, why)
         if pipeline.segment:
@@ -75,12 +76,13 @@ class KeyFiles:
         try:
             if why:
                 raise TraceRefused(why)
-            staged = stream.read_staged()
-            for version in staged.of(self.key):
-                if version.part:
-                    found.add((version.part.path, version.part.first))
-                    moments.append(version.part.time)
-            why = staged.unread
+            pruned = parts.get_table(self.store, stream.pipeline, stream.table).pruned_through
+            for events in stream.read_events(pruned):
+                history = stream.new_history()  # of these alone: a statement that moved the table leaves what its parts have
+                history.take(stream.get_schema(events.part.schema_id), events.batch, events.part)
+                if history.versions.get(self.key):
+                    found.add((events.part.path, events.part.first))
+                    moments.append(events.part.time)
         except AuditorError as error:
             why = str(error)
         last = f"; the newest that has the key was committed at {max(moments):%Y-%m-%d %H:%M:%S} UTC" if moments else ""

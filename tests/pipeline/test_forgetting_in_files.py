@@ -15,7 +15,7 @@ from auditor.config import Settings, load
 from auditor.model import Verdict
 from auditor.pipeline.segments.writer import open_writer
 from auditor.service import forgetting, running
-from auditor.store import parts, segments
+from auditor.store import parts, segments, table_notes
 from tests.binlog import LiveLog
 from tests.live import Engines
 from tests.pipeline.live_road import LiveRoad
@@ -44,7 +44,7 @@ def test_parts_segments_and_dumps_are_searched(
     road: LiveRoad, engines: Engines, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = LiveLog(engines.live("mysql").url)
-    log.run(f"DROP TABLE IF EXISTS {TABLE}", f"CREATE TABLE {TABLE} (id int PRIMARY KEY, item varchar(40))")
+    log.run(f"DROP TABLE IF EXISTS {TABLE}, {TABLE}_gone, {TABLE}_other", f"CREATE TABLE {TABLE} (id int PRIMARY KEY, item varchar(40))")
     many = ", ".join(f"({number}, '2')" for number in range(1000, 1250))
     for rows in ("(1, 'item 1'), (2, 'item 2')", f"(3, 'item 2'), {many}", "(4, '2')"):
         log.run(f"INSERT INTO {TABLE} VALUES {rows}")
@@ -57,6 +57,14 @@ def test_parts_segments_and_dumps_are_searched(
     assert len(parts.list_parts(road.store, road.name, f"{road.database}.{TABLE}", 0)) == 4
     assert len(segments.list_segments(road.store, road.name, f"{road.database}.{TABLE}", (0, -1))) == 2
     assert [count(road, key) for key in ("1", "2", "1150", "9")] == [(1, 1), (2, 1), (1, 1), (0, 0)]
+
+    road.notes = True
+    log.run(f"CREATE TABLE {TABLE}_other LIKE {TABLE}", f"RENAME TABLE {TABLE} TO {TABLE}_gone, {TABLE}_other TO {TABLE}")
+    road.stage()
+    assert table_notes.list_notes(road.store, road.name, [f"{road.database}.{TABLE}"], kind="change")
+    log.run(f"DROP TABLE {TABLE}", f"RENAME TABLE {TABLE}_gone TO {TABLE}")
+    left = places(road, road.settings, "2")[f"staged parts of {road.name}"]
+    assert left.found == 2, "its parts have the row still, although another table has the name now"
 
     dumps = tmp_path / "dumps"
     settings = with_dumps(road, dumps)
