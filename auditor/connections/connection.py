@@ -164,7 +164,7 @@ class Connection:
         self._throttle.leave_file()
 
     def leave_session(self) -> None:
-        """Leave the session to whoever opens the same database next, if sessions are kept; nothing may run in it, nor have failed."""
+        """Keep the session for the next connection to the same database, if any are kept; no statement in it may run or have failed."""
         with self._use:
             if self.kept and self._session and not self._in_snapshot:
                 self.kept.put(self.settings, self._session)

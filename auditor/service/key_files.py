@@ -35,7 +35,7 @@ class KeyFiles:
     name: str
     audit: Audit
     plan: Plan
-    """Of a run of the audit; values of masked columns are looked for as they are, and shown nowhere."""
+    """Of a run of the audit; the search uses the unmasked values of masked columns, and never shows them."""
     key: Key
 
     def search(self, *, apply: bool) -> Iterator[KeyPlace]:

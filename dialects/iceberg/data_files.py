@@ -6,10 +6,10 @@ pyiceberg 0.12 writes files without making a snapshot of them only by `_datafram
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dialects import errors
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+
+log = logging.getLogger(__name__)
 
 FILE_ROWS = 1_000_000
 """Rows of a file at most: what a merge writes again for one changed row."""
@@ -80,8 +82,10 @@ def write_files(metadata: TableMetadata, io: FileIO, batches: Iterable[pa.Record
 def delete_files(io: FileIO, files: Iterable[DataFile]) -> None:
     """Delete files that no snapshot has."""
     for file in files:
-        with suppress(Exception):  # what stays is of no table, and whoever removes orphan files finds it
+        try:
             io.delete(file.file_path)
+        except Exception as error:  # it belongs to no table, and what removes orphan files deletes it
+            log.warning("%s belongs to no snapshot and could not be deleted: %s", file.file_path, error)
 
 
 def _chunks(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -286,6 +286,7 @@ def choose_kills(count: int, targets: Mapping[str, Target], choice: random.Rando
     steps = [*STEPS, *(loader_step(target, step) for step, target in chosen.items())]
     if not any(one.url.startswith(("postgres", "redshift")) for one in targets.values()):
         steps.remove("worker: loaded")  # every target is loaded by a session of its own
-    victims = [one for one in VICTIMS if one != "target" or any(target.server for target in targets.values())]
+    there = {"target": any(target.server for target in targets.values()), "connection": any(target.counts for target in targets.values())}
+    victims = [one for one in VICTIMS if there.get(one, True)]
     at_random = [victims[number % len(victims)] for number in range(max(0, count - len(steps)))]
     return choice.sample([*steps, *at_random], min(count, len(steps) + len(at_random)))
