@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import (
     alarm,
+    capture,
     copies,
     cost,
     data,
@@ -24,7 +25,6 @@ from benchmarks import (
     measurements,
     primary,
     process,
-    publishing,
     ratios,
     refreshing,
     repairing,
@@ -52,7 +52,7 @@ PARTS = (
     "load",
     "stream",
     "road",
-    "publish",
+    "capture",
     "topics",
     "tables",
     "refresh",
@@ -113,9 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
-            if "publish" in parts:
-                for engine in _chosen(publishing.ENGINES, options):
-                    results.publications += publishing.measure(servers, engine, rows)
+            if "capture" in parts:
+                for engine in _chosen(capture.ENGINES, options):
+                    results.captures += capture.measure(servers, engine, rows, options.scenarios)
             if "topics" in parts:
                 results.roads += topics.measure(servers, rows, options.scenarios)
             if "tables" in parts:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.alarm import Alarm
+from benchmarks.capture import Captured
 from benchmarks.copies import Copy
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
@@ -18,7 +19,6 @@ from benchmarks.files import FilesCost
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
 from benchmarks.primary import Primary
-from benchmarks.publishing import Publication
 from benchmarks.ratios import Ratios
 from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
@@ -56,7 +56,7 @@ def merge(results: Results, directory: Path) -> Results:
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
-        publications=list({(one.engine, one.tool): one for one in (*before.publications, *results.publications)}.values()),
+        captures=list({(one.engine, one.road, one.tool): one for one in (*before.captures, *results.captures)}.values()),
         tables=list({(entry.scenario, entry.target): entry for entry in (*before.tables, *results.tables)}.values()),
         refreshes=list({(entry.engine, entry.tables): entry for entry in (*before.refreshes, *results.refreshes)}.values()),
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
@@ -80,7 +80,7 @@ def read(directory: Path) -> Results:
     results.ratios = [Ratios(**entry) for entry in values.get("ratios", ())]
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
-    results.publications = [Publication(**entry) for entry in values.get("publications", ())]
+    results.captures = [Captured(**entry) for entry in values.get("captures", ())]
     results.tables = [Tables(**entry) for entry in values.get("tables", ())]
     results.refreshes = [Refreshed(**entry) for entry in values.get("refreshes", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]

@@ -9,6 +9,7 @@ from statistics import median
 
 from benchmarks import outcome, repair_tables
 from benchmarks.alarm import Alarm
+from benchmarks.capture import OURS, Captured
 from benchmarks.copies import Copy
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
@@ -17,7 +18,6 @@ from benchmarks.live import CHANGED, EVENTS, FULL, LEDGER, LIVE, OWN, SOURCE, TA
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
 from benchmarks.primary import ALONE, CLIENTS, LIMITS, POOL, RATE, Primary
-from benchmarks.publishing import Publication
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
@@ -31,7 +31,6 @@ from benchmarks.stream import DECODED, OTHER, Stream
 from benchmarks.tables import ROWS_PER_TRANSACTION, WATCHED, Tables
 from benchmarks.writes import KNOWN, UNKNOWN, WritesCost
 
-OURS = "auditor"
 COMPARISON_NOTES = f"""\
 {CONDITIONS}
 Every tool runs in its own process, whose start is part of its time, and connects to both servers through the same counting proxy
@@ -103,12 +102,12 @@ begun, with an empty target. Time is from the start of the command: until it end
 PostgreSQL shows them all. Statements are those of all sessions of the source, transactions those of the target; CPU seconds are those of
 that time.
 """
-PUBLISH_NOTES = """\
-Inserts, updates and deletes of ten columns as JSON without schemas, into a topic of one partition of the same broker. Both tools have
-published a first row when the log begins to be written, and follow it; their starts do not count. `auditor` publishes exactly once: in
-transactions, each with its position. Its publisher is a process of its own; "all" are it and those that decode and stage. Debezium
-embedded, whose process is Java with a plain producer, publishes at least once. CPU seconds are those of the tools' own processes, and not
-of the servers."""
+CAPTURE_NOTES = """\
+Inserts, updates and deletes of a table of ten columns. Both tools have carried a first row when the log begins to be written, and follow
+it: neither their starts nor the servers count as CPU seconds. *Alone* stages events in files, and for Debezium hands them to a sink that
+does nothing; *into a topic* writes JSON without schemas to one partition; *into PostgreSQL* merges, for Debezium by a sink that does each
+batch of up to 20,480 events by COPY, DELETE and INSERT in one transaction. `auditor` carries each event exactly once, Debezium's sinks at
+least once. Latency is from the commit of a single row to where PostgreSQL shows it."""
 
 SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
 side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
@@ -169,7 +168,7 @@ class Results:
     loads: list[Load] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
-    publications: list[Publication] = field(default_factory=list)
+    captures: list[Captured] = field(default_factory=list)
     tables: list[Tables] = field(default_factory=list)
     refreshes: list[Refreshed] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
@@ -229,8 +228,8 @@ class Results:
             parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
         if self.roads:
             parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
-        if self.publications:
-            parts += ["## From the binary log into topics", PUBLISH_NOTES, _publish_table(self.publications)]
+        if self.captures:
+            parts += ["## Following the binary log, beside Debezium", CAPTURE_NOTES, _capture_table(self.captures)]
         if self.tables:
             parts += ["## Many tables in one pipeline", TABLES_NOTES, _tables_table(self.tables)]
         if self.refreshes:
@@ -427,17 +426,30 @@ def _cpu_of(group: str) -> Callable[[Road], str]:
     return lambda road: f"{road.cpu[group]:.0f}" if group in road.cpu else ""
 
 
-def _publish_table(publications: Sequence[Publication]) -> str:
-    head = ["source", "tool", "events", "seconds", "CPU seconds, all", "of the publisher", "events per CPU second, all", "of the publisher"]
+def _capture_table(captures: Sequence[Captured]) -> str:
+    head = [
+        "source",
+        "road",
+        "tool",
+        "events",
+        "start",
+        "seconds",
+        "CPU seconds",
+        "events per CPU second",
+        "of ours",
+        "memory",
+        "latency p50",
+    ]
+    ours = {(one.engine, one.road): one.per_cpu_second for one in captures if one.tool == OURS}
     body = []
-    for one in publications:
+    for one in captures:
         if one.why:
-            body.append([one.engine, f"{one.tool}: {one.why}", *[""] * (len(head) - 2)])
+            body.append([one.engine, one.road, f"{one.tool}: {one.why}", *[""] * (len(head) - 3)])
             continue
-        own = one.cpu.get("publisher", 0.0)
-        rates = [f"{one.per_cpu_second:,.0f}", f"{one.events / own:,.0f}" if own else ""]
-        spent = [f"{one.seconds:.1f}", f"{sum(one.cpu.values()):.1f}", f"{own:.1f}" if own else ""]
-        body.append([one.engine, one.tool, f"{one.events:,}", *spent, *rates])
+        share = one.per_cpu_second / ours[one.engine, one.road] if ours.get((one.engine, one.road)) else 0.0
+        spent = [f"{one.start:.1f} s", f"{one.seconds:.1f}", f"{sum(one.cpu.values()):.1f}", f"{one.per_cpu_second:,.0f}"]
+        more = [f"{share:.2f}", f"{one.memory / 2**20:,.0f} MiB", f"{median(one.latencies):.2f} s" if one.latencies else ""]
+        body.append([one.engine, one.road, one.tool, f"{one.events:,}", *spent, *more])
     return _table(head, body)
 
 

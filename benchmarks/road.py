@@ -201,7 +201,7 @@ def run(
                 road.seconds = time.monotonic() - began
                 road.sustained = road.events / (time.time() - first_batch(folder / "log"))
                 if road.targets == PG and is_timed:
-                    road.latencies = _time_rows(cursor, urls["pg"])
+                    road.latencies = time_rows(cursor, urls["pg"])
     return start
 
 
@@ -246,7 +246,7 @@ def first_batch(log: Path) -> float:
     raise RuntimeError(f"{log} names no batch")
 
 
-def _time_rows(cursor: Any, target: str) -> list[float]:
+def time_rows(cursor: Any, target: str) -> list[float]:
     """Commit single rows in the source, and return the seconds until PostgreSQL has each."""
     times = []
     with closing(postgres.connect(target)) as connection, connection.cursor() as reader:
