@@ -53,7 +53,6 @@ def merge(results: Results, directory: Path) -> Results:
         calls=[*before.calls, *results.calls],
         duels=rows("duels"),
         growth=rows("growth"),
-        threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
         captures=list({(one.engine, one.road, one.tool): one for one in (*before.captures, *results.captures)}.values()),
@@ -93,7 +92,7 @@ def read(directory: Path) -> Results:
     results.primaries = [Primary(**entry) for entry in values.get("primaries", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]
     results.repaired = [Repaired(**entry) for entry in values.get("repaired", ())]
-    for part in ("duels", "growth", "threads"):
+    for part in ("duels", "growth"):
         setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])
     return results
 
@@ -105,4 +104,4 @@ def write(results: Results, directory: Path) -> None:
 
 
 def _key(row: Row) -> tuple[object, ...]:
-    return (row.pair, row.rows, row.scenario, row.tool, row.threads)
+    return (row.pair, row.rows, row.scenario, row.tool)

@@ -79,8 +79,6 @@ GROUPS = {
 }
 """What the command line of a process contains, and what it is; the driver has none of these."""
 
-GROUP_NAMES = (*GROUPS.values(), "driver")
-
 
 Through = tuple[str, Mapping[str, str]]
 """The URL of the stand-in of Redshift, and the environment that leads to its files; empty where it is no target."""
