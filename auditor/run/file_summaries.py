@@ -443,7 +443,7 @@ class _Adder:
 def why_not(plan: Plan, tables: Mapping[Side, Endpoint], sides: Sequence[Side]) -> str:
     """Return why no sums of files can be kept for a plan, as a sentence; '' if they can."""
     if not any(not tables[side].query for side in sides):
-        return "files: kept needs a side whose tables consist of immutable files, as those of Delta do; remove files"
+        return "files: kept needs a side whose tables consist of immutable files, as those of Delta and Iceberg do; remove files"
     if plan.method not in ("signature", "exact"):
         return f"files: kept needs sums, and the method {plan.method} takes minima and maxima too; use exact or signature"
     if plan.k or plan.encoding == "published":
@@ -481,7 +481,7 @@ def _batches(files: Sequence[tuple[DataFile, str]], rows: Rows) -> Iterator[list
     batch: list[tuple[DataFile, str]] = []
     used = 0
     for file, digest in files:
-        size = (file.rows if rows == "all" else file.hidden_rows) or 0
+        size = (file.rows if rows == "all" or file.hidden_rows is None else file.hidden_rows) or 0
         if batch and (used + size > ROWS_AT_ONCE or len(batch) >= FILES_AT_ONCE):
             yield batch
             batch, used = [], 0

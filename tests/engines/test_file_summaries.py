@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -19,19 +18,15 @@ from pydantic import ValidationError
 from sqlalchemy import select, update
 
 from auditor.config import Audit, ConnectionSettings, Settings
-from auditor.connections.reader import Reader
 from auditor.model import FilesRead, Report, Side
-from auditor.planning import build, introspect
 from auditor.report import json as report_json
 from auditor.report import render
 from auditor.run import audit_run, file_summaries
-from auditor.run.cross_checks import CrossChecks
-from auditor.run.file_summaries import FileSummaries
-from auditor.run.scan import scan_side
 from auditor.service import running
 from auditor.store import Store, open_store
 from auditor.store.file_sums import KeptFileSums, file_sums
 from tests.delta_history import History
+from tests.file_histories import WAYS, assert_as_scanned, follow
 from tests.lake import open_writable
 from tests.live import Engines
 from tests.servers import s3
@@ -108,51 +103,13 @@ def overwrite(path: Path, content: Callable[[bytes], bytes]) -> None:
 # at every version
 
 
-def assert_as_scanned(root: Path, store: Store, versions: dict[Side, int], name: str = "t", **more: Any) -> dict[Side, FilesRead]:
-    """Compare the sums of both sides' files with a scan of the version; return what was read."""
-    sides = {side: {"connection": "lake", "table": name, "version": version} for side, version in versions.items()}
-    audit = Audit.model_validate({**sides, "key": ["id"], "files": "kept", **more})
-    files = FileSummaries(audit, KeptFileSums(store, "history"))
-    names: dict[Side, str] = {"source": "lake", "target": "lake"}
-    with Reader("history", names, {"lake": ConnectionSettings(url=f"delta://{root}")}, patient=False).open() as reader:
-        files.recall(reader)
-        tables = introspect.describe_tables(reader, audit)
-        draft = build.draft_plan("history", audit, reader, tables, None, None)
-        reader.begin_snapshots()
-        plan = files.make_plan(reader, tables, draft, CrossChecks(reader))
-        for side in names:
-            kept, scanned = files.summaries(plan, side), scan_side(reader, plan, side)
-            assert len(scanned) or not len(kept)
-            for what in ("partition", "rows", "hashed", "words", "syndromes"):
-                assert np.array_equal(getattr(kept, what), getattr(scanned, what)), (side, versions, what)
-    return files.read
-
-
 def follow_history(root: Path, store: Store, seed: int, count: int, **more: Any) -> tuple[int, int]:
-    """Compare so many versions of a random table with full scans, each beside a random older one; return files there were and were read."""
-    history = History(root / "t", random.Random(seed))
-    history.create()
-    there = seen = 0
-    for _ in range(count):
-        history.change()
-        if history.chance.random() < 0.05:
-            history.vacuum()
-        newest = len(history.versions) - 1
-        older = history.chance.randrange(history.oldest, newest + 1)
-        if history.versions[older][0].keys() != history.versions[newest][0].keys():
-            older = newest  # other columns are compared, and no audit is of both
-        found = assert_as_scanned(root, store, {"source": older, "target": newest}, **more)
-        there += sum(side.files for side in found.values())
-        seen += sum(side.read for side in found.values())
-    return there, seen
+    """Compare so many versions of a random table with full scans; return files there were and were read."""
 
+    def compare(older: int, newest: int) -> dict[Side, FilesRead]:
+        return assert_as_scanned(f"delta://{root}", store, {"source": older, "target": newest}, **more)
 
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"partition": {"strategy": "hash", "buckets": 7}},
-    {"method": "signature", "where": "id < 300"},
-    {"bits": 120, "t": 5, "salt": "same"},
-]
+    return follow(History(root / "t", random.Random(seed)), count, compare)
 
 
 @pytest.mark.parametrize("way", [0, *(pytest.param(way, marks=pytest.mark.slow) for way in (1, 2)), 3])
