@@ -50,10 +50,10 @@ least SHA-256 of the same row text by partition, in the same chunks. DuckDB and 
 RATIO_NOTES = """\
 CPU time of the server for the method's statements on one connection, as a multiple of `SELECT SUM(LENGTH(<row hash>))` over the same row
 text. With integer keys no statement that groups rows by partition costs less than "grouped", which has one MAX of the hash, and none from
-which rows are decoded less than "one sum", as decoding needs numbers; "floor" is `exact` with plain columns in place of its words and power sums. So on MySQL and
-MariaDB `exact` in one pass cannot come near the base; the pre-scan, with which runs begin that expect few differences, can, as it hashes
-ranges of rows without grouping any. Tried and not cheaper: BIT_XOR of binary hashes, UNCOMPRESSED_LENGTH of eight bytes, MariaDB's
-COLUMN_GET of a number, and a second derived table for positions and powers.
+which rows are decoded less than "one sum", as decoding needs numbers; "floor" is `exact` with plain columns in place of its words and power
+sums. So on MySQL and MariaDB `exact` in one pass cannot come near the base; the pre-scan, with which runs begin that expect few
+differences, can, as it hashes ranges of rows without grouping any. Tried and not cheaper: BIT_XOR of binary hashes, UNCOMPRESSED_LENGTH of
+eight bytes, MariaDB's COLUMN_GET of a number, and a second derived table for positions and powers.
 """
 START_NOTES = f"""\
 What commands cost that have little to do, medians. Two tables of {FEW_ROWS:,} rows without a difference, MariaDB to PostgreSQL;
