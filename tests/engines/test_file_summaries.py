@@ -18,11 +18,12 @@ from pydantic import ValidationError
 from sqlalchemy import select, update
 
 from auditor.config import Audit, ConnectionSettings, Settings
-from auditor.model import FilesRead, Report, Side
+from auditor.model import FilesRead, Plan, Report, Side
 from auditor.report import json as report_json
 from auditor.report import render
+from auditor.report.sentences import files_expected
 from auditor.run import audit_run, file_summaries
-from auditor.service import running
+from auditor.service import planning, running
 from auditor.store import Store, open_store
 from auditor.store.file_sums import KeptFileSums, file_sums
 from tests.delta_history import History
@@ -61,9 +62,16 @@ class Lake:
             write_deltalake(self.root / table, rows_of(first, end, word), mode="append")
 
     def run(self, name: str = "words", **overrides: Any) -> Report:
+        return running.run_audit(self.settings(), name, store=self.store, overrides=overrides)
+
+    def settings(self) -> Settings:
         urls = {"lake": f"delta://{self.root}", "p": f"parquet://{self.root}", "s3": self.s3}
         settings = {"connections": {name: {"url": url} for name, url in urls.items() if url}, "audits": self.audits}
-        return running.run_audit(Settings.model_validate(settings), name, store=self.store, overrides=overrides)
+        return Settings.model_validate(settings)
+
+    def plan(self, name: str = "words") -> Plan:
+        settings = self.settings()
+        return planning.make_plan(settings, name, settings.audits[name], self.store)
 
     def files(self, table: str) -> list[Path]:
         return sorted((self.root / table).glob("*.parquet"), key=lambda path: path.name)
@@ -98,6 +106,12 @@ def overwrite(path: Path, content: Callable[[bytes], bytes]) -> None:
     path.write_bytes(content(path.read_bytes()))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert path.stat().st_size == state.st_size
+
+
+def without_rows(content: bytes) -> bytes:
+    """Return a Parquet file with zeros in place of the rows' bytes: its end says what its columns are."""
+    end = int.from_bytes(content[-8:-4], "little") + 8
+    return content[:4] + bytes(len(content) - end - 4) + content[-end:]
 
 
 # at every version
@@ -176,6 +190,35 @@ def test_new_deletes_are_read_without_the_other_rows(tmp_path: Path, lake: Lake)
     assert read(found) == {"source": (1, 0, 0), "target": (1, 0, 1)}
     assert found.differences and found.differences.missing == len(next(iter(history.versions[-1][1].values())).hidden)
     assert read(lake.run("deleted"))["target"] == (1, 0, 0)
+
+
+def test_a_plan_says_what_is_new_and_reads_nothing_of_it(tmp_path: Path, lake: Lake) -> None:
+    history = History(lake.root / "a", random.Random(1))
+    history.create()
+    write_deltalake(lake.root / "b", rows_of(0, 100).drop_columns(["secret"]))
+    lake.audit("words", {"table": "a"}, {"table": "b"}, partition={"rows": 64})
+    [first, second] = [lake.plan().files[side] for side in ("source", "target")]
+    assert (first.files, first.new, first.why, second.new) == (1, 1, "no sums were kept yet", 1)
+    assert first.new_bytes == first.bytes == sum(path.stat().st_size for path in lake.files("a"))
+    found = lake.run()
+    planned = lake.plan()
+    assert [(files.new, files.hidden, files.new_bytes, files.statements) for files in planned.files.values()] == [(0, 0, 0, 0)] * 2
+    assert found.plan and planned.partitioning == found.plan.partitioning and planned.least == 0
+    assert [cost.scan_statements for cost in planned.expected] == [0]
+
+    history.delete()
+    old = lake.files("b")
+    write_deltalake(lake.root / "b", rows_of(100, 110).drop_columns(["secret"]), mode="append")
+    [new] = [path for path in lake.files("b") if path not in old]
+    overwrite(new, without_rows)
+    planned = lake.plan()
+    [first, second] = [planned.files[side] for side in ("source", "target")]
+    assert (first.new, first.hidden, second.files, second.new, second.statements) == (0, 1, 2, 1, 1)
+    assert second.new_bytes == new.stat().st_size < second.bytes
+    assert files_expected(first).startswith("0 of 1 file is to be read, 1 more for rows that deletes hide (")
+    assert files_expected(second).startswith("1 of 2 files are to be read (")
+    assert report_json.plan(planned).files["target"].why is None
+    assert lake.run().state == "failed", "a run reads it"
 
 
 # whom to believe
