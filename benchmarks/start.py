@@ -72,7 +72,7 @@ def measure(servers: Servers, repeat: int, directory: Path) -> Iterator[Start]:
         data.load(engine, url, damage.shape, table)
     _copy(urls, damage.shape.table)
     try:
-        job = Job(Endpoint(PAIR[0], urls[0]), Endpoint(PAIR[1], urls[1]), damage, ROWS, home, 1)
+        job = Job(Endpoint(PAIR[0], urls[0]), Endpoint(PAIR[1], urls[1]), damage, ROWS, home)
         commands = [*_own(job), *_python()]
         for command in (_reladiff(job), *map(_version, OTHERS)):
             if isinstance(command, Start):

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,10 @@ class History:
             if path.name not in files:
                 path.unlink()
         self.oldest = len(self.versions) - 1
+
+    def names(self, place: int) -> Collection[str]:
+        """Return the names of the columns of a version."""
+        return self.versions[place][0].keys()
 
     def _newest(self) -> tuple[dict[str, str], dict[str, Added]]:
         columns, files = self.versions[-1]

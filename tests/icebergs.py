@@ -73,16 +73,17 @@ def write_file(
     equality_ids: Sequence[int] | None = None,
     form: FileFormat = FileFormat.PARQUET,
     key: bytes | None = None,
+    bounds: Mapping[int, bytes] | None = None,
     **options: Any,
 ) -> DataFile:
-    """Write a Parquet file of a table, which no snapshot has yet."""
+    """Write a Parquet file of a table, which no snapshot has yet; ``bounds`` are the least and greatest values of columns at once."""
     path = Path(table.location().removeprefix("file://"), "data", f"{uuid4()}.parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path, **options)
     made = DataFile.from_args(
-        content=content, file_path=f"file://{path}", file_format=form, partition=Record(*partition),
+        _table_format_version=3, content=content, file_path=f"file://{path}", file_format=form, partition=Record(*partition),
         record_count=rows.num_rows, file_size_in_bytes=path.stat().st_size, column_sizes={}, value_counts={}, null_value_counts={},
-        nan_value_counts={}, lower_bounds={}, upper_bounds={}, key_metadata=key, split_offsets=None,
+        nan_value_counts={}, lower_bounds=dict(bounds or {}), upper_bounds=dict(bounds or {}), key_metadata=key, split_offsets=None,
         equality_ids=list(equality_ids) if equality_ids else None, sort_order_id=None,
     )  # fmt: skip
     made.spec_id = table.spec().spec_id if spec is None else spec

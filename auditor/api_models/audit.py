@@ -99,6 +99,18 @@ class ExpectedCost(ApiModel):
     usd: float | None = Field(description="US dollars by the connection's price; null where one of the runs had none.")
 
 
+class FilesExpected(ApiModel):
+    """What a run is expected to read of a side that consists of immutable files, whose sums are kept."""
+
+    files: int = Field(description="Files of the version that is there now.")
+    new: int = Field(description="Files that are to be read as a whole; the sums of the others are kept.")
+    hidden: int = Field(description="Files that are to be read for rows that new deletes hide.")
+    bytes: int = Field(description="Bytes of all files.")
+    new_bytes: int = Field(description="Bytes of the files that are to be read.")
+    statements: int = Field(description="Statements that read them.")
+    why: str | None = Field(description="Why more is to be read than what is new; null if nothing is.")
+
+
 class Plan(ApiModel):
     """How an audit compares its tables; `k`, `t`, `bits`, `salt` and `hash` as in the configuration."""
 
@@ -126,6 +138,9 @@ class Plan(ApiModel):
     )
     expected: tuple[ExpectedCost, ...] = Field(
         (), description="What a run is expected to cost on each connection; empty in the plan of a run, which says what it cost."
+    )
+    files: dict[Side, FilesExpected] = Field(
+        {}, description="What is to be read of each side that consists of files, with files: kept; empty in the plan of a run."
     )
     notes: tuple[str, ...] = Field(description="Further remarks on the plan.")
     snapshot: Literal["whole", "per_chunk"] = Field(
@@ -231,12 +246,12 @@ class Audit(ApiModel):
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
     since: dt.datetime | None = Field(
-        description="When the first of the runs started that ended in the last verdict, one after the other; null without a verdict, and"
-        " for a rolling audit."
+        description="When the first of the runs started that ended in the last verdict, one after the other; of a rolling audit, when its"
+        " last incident was opened or closed. Null without a verdict, and for a rolling audit that never had an incident."
     )
     change: Change | None = Field(
         description="`new`: the last run was the first that did not match. `still`: earlier ones did not match either. `recovered`: the"
-        " last run was the first that matched again. Null for any other match."
+        " last run was the first that matched again. Null for any other match. Of a rolling audit it is the table that does, not the run."
     )
     table: SharedTableStatus | None = Field(description="How the target's table stands, if other audits name columns of it; else null.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)

@@ -522,6 +522,26 @@ class ExpectedCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilesExpected:
+    """What a run is expected to read of a side that consists of immutable files, whose sums are kept."""
+
+    files: int
+    """Files of the version that is there now."""
+    new: int
+    """Those of them that are to be read as a whole."""
+    hidden: int
+    """Files that are to be read for rows that deletes hide."""
+    bytes: int
+    """Bytes of all files of the version."""
+    new_bytes: int
+    """Bytes of the files that are to be read, as a whole or for rows that deletes hide."""
+    statements: int
+    """Statements that read them."""
+    why: str
+    """Why more is to be read than what is new, as a clause; empty where nothing is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that determines the SQL of a run."""
 
@@ -577,6 +597,8 @@ class Plan:
     """Whether stretches are read first; None until it is decided."""
     expected: tuple[ExpectedCost, ...] = ()
     """What a run is expected to cost on each connection; empty of a plan that a run made itself."""
+    files: dict[Side, FilesExpected] = field(default_factory=dict)
+    """What a run is expected to read of sides that consist of files, whose sums are kept; empty in the plan of a run."""
     writes: Writes | None = None
     """How the writes since the last match are distributed; None until they are asked for."""
     joins_words: bool = False

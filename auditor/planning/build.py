@@ -6,7 +6,7 @@ A run begins its snapshots between ``draft_plan`` and ``finish_plan``, so that t
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -18,18 +18,23 @@ from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import conventions, introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes, expect_costs
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from auditor.planning.writes import choose_by_writes
 
+Finish = Callable[[Mapping[Side, Endpoint], Plan], Plan]
+"""Returns the draft of a plan with partitions and chunks, of both tables."""
 
-def build_plan(name: str, audit: Audit, reader: Reader, earlier: EarlierRuns | None = None) -> Plan:
+
+def build_plan(name: str, audit: Audit, reader: Reader, earlier: EarlierRuns | None = None, finish: Finish | None = None) -> Plan:
     """Return the plan of an audit as the databases are now, without a snapshot. Raises PlanError and NoSuchObject.
 
-    ``earlier`` is what earlier runs left; without it the plan leaves open whether a run begins with a pre-scan.
+    ``earlier`` is what earlier runs left; without it the plan leaves open whether a run begins with a pre-scan. ``finish`` stands for
+    `finish_plan` where a run reads no whole tables.
     """
     tables = introspect.describe_tables(reader, audit)
-    plan = finish_plan(draft_plan(name, audit, reader, tables, None, None), audit, reader, tables)
-    if earlier is not None:
+    draft = draft_plan(name, audit, reader, tables, None, None)
+    plan = finish(tables, draft) if finish else finish_plan(draft, audit, reader, tables)
+    if earlier is not None and finish is None:
         wanted = prescan.decide(plan, audit, earlier.unequal_shares, tables=tables)
         plan = replace(plan, prescan=prescan.cut_by_key(reader, plan, wanted, tables))
         plan = choose_by_writes(reader, plan, audit, tables, earlier)

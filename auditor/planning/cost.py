@@ -40,6 +40,9 @@ def estimate_cost(plan: Plan, side: Side) -> CostEstimate:
     # A sum of 31-bit numbers has 31 bits plus those of the number of rows; 4 bytes for the length of a text.
     digits = sum(math.ceil((31 + math.log2(max(2, plan.rows_per_partition))) * math.log10(2)) + 4 for _ in columns)
     here = plan.sides[side]
+    if side in plan.files:
+        statements = plan.files[side].statements
+        return CostEstimate(partitions, partitions * digits * bool(statements), statements)
     statements = math.ceil(plan.span / here.chunk_keys) if here.chunk_keys else len(here.chunks)
     return CostEstimate(partitions, partitions * digits, statements)
 

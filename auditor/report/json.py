@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auditor import model
-from auditor.api_models.audit import CheckedAudit, NotCompared, Plan, PlanColumn, PlanWrites
+from auditor.api_models.audit import CheckedAudit, FilesExpected, NotCompared, Plan, PlanColumn, PlanWrites
 from auditor.api_models.report import (
     MAX_LISTED,
     Aligned,
@@ -198,13 +198,17 @@ def plan(plan: model.Plan) -> Plan:
     """Return a plan, without what would reveal the range of a masked key."""
     plan = redact_plan(plan)
     return Plan(
-        **Plan.fields_of(plan, without=("partitioning", "prescan", "key", "columns", "not_compared", "watermark", "writes")),
+        **Plan.fields_of(plan, without=("partitioning", "prescan", "key", "columns", "not_compared", "watermark", "writes", "files")),
         partitioning=str(plan.partitioning),
         partitioning_why=plan.partitioning.why,
         prescan=plan.prescan.used if plan.prescan else None,
         prescan_why=plan.prescan.why if plan.prescan else None,
         read_at_once=plan.prescan.at_once if plan.prescan else (),
         writes=_writes(plan.writes) if plan.writes else None,
+        files={
+            side: FilesExpected(**FilesExpected.fields_of(files, without=("why",)), why=files.why or None)
+            for side, files in plan.files.items()
+        },
         key=tuple(column.name for column in plan.key_columns),
         columns=tuple(map(_column, plan.columns)),
         not_compared=tuple(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.compare.verdict import COLUMNS, counted_rows, three_digits
-from auditor.model import SIDES, Comparison, FilesRead, Jaccard, LiveCheck, NotCompared, Report, Verdict
+from auditor.model import SIDES, Comparison, FilesExpected, FilesRead, Jaccard, LiveCheck, NotCompared, Report, Verdict
 from auditor.quantities import format_size, plural
 from auditor.report import formatting
 
@@ -233,6 +233,14 @@ def _compared_with_stream(report: Report, live_check: LiveCheck) -> str:
 def file_lines(report: Report) -> list[tuple[str, str]]:
     """Return what was read of each side that consists of files, and on what the sums of the other files rest; each with a word in front."""
     return [(f"{side} files", formatting.sentence(_files_read(read))) for side, read in report.files.items()]
+
+
+def files_expected(files: FilesExpected) -> str:
+    """Return what a run is expected to read of a side that consists of files."""
+    sizes = f"{format_size(files.new_bytes)} of {format_size(files.bytes)}"
+    count = f"{files.new:,} of {files.files:,} {'file is' if files.files == 1 else 'files are'} to be read"
+    deleted = f", {files.hidden:,} more for rows that deletes hide" if files.hidden else ""
+    return f"{count}{deleted} ({sizes}){f': {files.why}' if files.why else ''}"
 
 
 def _files_read(read: FilesRead) -> str:

@@ -15,7 +15,7 @@ from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Dive
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
 from auditor.quantities import plural
 from auditor.report import costs, formatting
-from auditor.report.sentences import Figure, build_sentences, name_of
+from auditor.report.sentences import Figure, build_sentences, files_expected, name_of
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
@@ -229,7 +229,11 @@ def _how(plan: Plan) -> Iterator[str]:
     yield f"pre-scan: {plan.prescan or 'decided by the last runs when the audit runs'}"
     if plan.writes:
         yield f"writes: {plan.writes}"
+    for side, files in plan.files.items():
+        yield f"{side} files: {files_expected(files)}"
     for side in plan.read_sides:
+        if side in plan.files:
+            continue
         cost = estimate_cost(plan, side)
         yield f"{side}: sends about {plural(cost.bytes, 'byte')}, in {plural(cost.statements, 'statement')}"
     yield from map(costs.expected, plan.expected)

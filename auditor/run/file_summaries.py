@@ -15,10 +15,10 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -27,10 +27,10 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import FileSumsWrong, PlanError, StatementCancelled, StoreError
 from auditor.history.handover import Checkpoint
-from auditor.model import Chunk, FileLayout, FilesRead, Partitioning, Plan, Prescan, Side
+from auditor.model import Chunk, FileLayout, FilesExpected, FilesRead, Partitioning, Plan, Prescan, Side
 from auditor.planning import build, planner
 from auditor.planning.columns import Endpoint
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.prescan import ReadResult, some_keys
 from auditor.run.scan import Stage, scan
@@ -43,6 +43,8 @@ from dialects import Session
 from dialects.data_files import DataFile, Rows
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 VERSION = 1
 """Part of what sums are known by: raise it whenever another sum is computed of the same rows by the same statement."""
@@ -142,14 +144,7 @@ class FileSummaries:
     def make_plan(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, checks: CrossChecks) -> Plan:
         """Return the plan by which both sides are summarised, and read the sides that consist of files. Raises PlanError."""
         self._checks = checks
-        sides = self.sides(reader)
-        if why := why_not(draft, tables, sides):
-            raise PlanError(f"audit {draft.audit}: {why}")
-        self._layout = self._kept.layout()
-        if self._layout is None:
-            self._why = "no sums were kept yet"
-        elif why := self._why_others(draft, self._layout):
-            self._begin_again(why)
+        sides = self._begin_plan(reader, tables, draft)
         if self._layout is None:
             plan = self._finish(reader, tables, draft, self._audit, {})
             self._layout = self._begin(plan)
@@ -157,7 +152,7 @@ class FileSummaries:
         pinned = replace(draft, partitioning=self._layout.partitioning, salt=self._layout.salt)
         for side in sides:
             self._totals[side] = self._summarise(reader, pinned, side)
-        if why := self._why_grown(reader, pinned):
+        if why := self._why_grown(pinned):
             self._begin_again(why)
             self._layout = self._begin(self._finish(reader, tables, draft, self._audit, {}))
             pinned = replace(draft, partitioning=self._layout.partitioning, salt=self._layout.salt)
@@ -166,6 +161,38 @@ class FileSummaries:
         bounds = {side: _bounds_of(total) for side, total in self._totals.items()}
         plan = self._finish(reader, tables, draft, _pinned(self._audit, self._layout.partitioning), bounds)
         return replace(plan, partitioning=self._layout.partitioning, salt=self._layout.salt)
+
+    def expect(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan) -> Plan:
+        """Return the plan that a run would make now, and which files it would read; none of them is read for that. Raises PlanError.
+
+        Keys of files that are to be read are unknown, so the partitions are those of the rows whose sums are kept.
+        """
+        sides, layout = self._begin_plan(reader, tables, draft), self._layout
+        plan = draft
+        if layout is not None:
+            self._rescan_if_due(layout)
+            plan = replace(draft, partitioning=layout.partitioning, salt=layout.salt)
+        files = {side: self._work(reader, plan, side, _SideFiles.expect) for side in sides}
+        if layout is not None and (why := self._why_grown(plan)):
+            self._begin_again(why)
+            files = {side: self._work(reader, plan, side, _SideFiles.expect) for side in sides}
+        if self._layout is None:
+            return replace(self._finish(reader, tables, draft, self._audit, {}), files=files)
+        bounds = {side: _bounds_of(total) for side, total in self._totals.items()}
+        plan = self._finish(reader, tables, draft, _pinned(self._audit, self._layout.partitioning), bounds)
+        return replace(plan, partitioning=self._layout.partitioning, salt=self._layout.salt, files=files)
+
+    def _begin_plan(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan) -> tuple[Side, ...]:
+        """Find in which partitions sums are kept, if they suit, and return the sides that consist of files. Raises PlanError."""
+        sides = self.sides(reader)
+        if why := why_not(draft, tables, sides):
+            raise PlanError(f"audit {draft.audit}: {why}")
+        self._layout = self._kept.layout()
+        if self._layout is None:
+            self._why = "no sums were kept yet"
+        elif why := self._why_others(draft, self._layout):
+            self._begin_again(why)
+        return sides
 
     def _finish(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Plan:
         plan = build.finish_plan(draft, audit, reader, tables, bounds)
@@ -203,7 +230,7 @@ class FileSummaries:
             return "the audit's salt changed"
         return ""
 
-    def _why_grown(self, reader: Reader, plan: Plan) -> str:
+    def _why_grown(self, plan: Plan) -> str:
         """Return why the partitions no longer suit the table, as a clause; '' if they do, or the audit itself chose them."""
         layout, asked = self._layout, self._audit.partition
         assert layout is not None
@@ -263,10 +290,10 @@ class FileSummaries:
                 self._fail(error)
 
     def _summarise(self, reader: Reader, plan: Plan, side: Side) -> FileSums:
-        def work(session: Session) -> FileSums:
-            return _SideFiles(self, reader, plan, side, session).run()
+        return self._work(reader, plan, side, _SideFiles.run)
 
-        return reader.sides[side].run(work, fresh=True)
+    def _work(self, reader: Reader, plan: Plan, side: Side, do: Callable[[_SideFiles], T]) -> T:
+        return reader.sides[side].run(lambda session: do(_SideFiles(self, reader, plan, side, session)), fresh=True)
 
     def _fail(self, error: StoreError) -> None:
         self.note = f"the sums of files are not kept: {error}"
@@ -291,9 +318,7 @@ class _SideFiles:
     def run(self) -> FileSums:
         """Return the sums of the version's rows."""
         table, dialect = self.plan.sides[self.side].table, self.session.dialect
-        self.width = (self.plan.bits // 30, count_sums(self.plan) - 1) if self.plan.method == "exact" else (2, 0)
-        files = dialect.files.list_files(self.session, table)
-        self.reading = self._digest_of_reading(table)
+        files = self._list_files()
         self.total_rows = sum(file.rows or 0 for file in files)
         total = self._all_of(files, "all")
         if deleted := [file for file in files if file.hidden]:
@@ -314,6 +339,32 @@ class _SideFiles:
         )
         return total
 
+    def expect(self) -> FilesExpected:
+        """Return what is to be read, and note the sums of the other files as the side's; without a layout all is to be read."""
+        files = self._list_files()
+        deleted, known, hidden = [file for file in files if file.hidden], _Adder(self.width), _Adder(self.width)
+        new, rows = [(file, "") for file in files], [(file, "") for file in deleted]
+        if self.run_of._layout is not None:
+            new, rows = self._find(files, "all", {}, known), self._find(deleted, "hidden", {}, hidden)
+        self.run_of._totals[self.side] = known.total()
+        return FilesExpected(
+            files=len(files),
+            new=len(new),
+            hidden=len(rows),
+            bytes=sum(file.bytes for file in files),
+            new_bytes=sum(file.bytes for file, _ in (*new, *rows)),
+            statements=sum(1 for _ in _batches(new, "all")) + sum(1 for _ in _batches(rows, "hidden")),
+            why=self.run_of._why,
+        )
+
+    def _list_files(self) -> Sequence[DataFile]:
+        """Return the version's files, and find by what their sums are known."""
+        table = self.plan.sides[self.side].table
+        self.width = (self.plan.bits // 30, count_sums(self.plan) - 1) if self.plan.method == "exact" else (2, 0)
+        files = self.session.dialect.files.list_files(self.session, table)
+        self.reading = self._digest_of_reading(table) if self.run_of._layout else ""
+        return files
+
     def _subtract(self, total: FileSums, hidden: FileSums, files: Sequence[DataFile], deleted: Sequence[DataFile]) -> FileSums:
         """Return the sums of the rows that are left; where they cannot be those of rows, all files are read again, once."""
         try:
@@ -327,20 +378,22 @@ class _SideFiles:
 
     def _all_of(self, files: Sequence[DataFile], rows: Rows) -> FileSums:
         """Return the sums of the rows of files, read or kept."""
-        by_digest = {_file_digest(file.identity, file.hidden if rows == "hidden" else ""): file for file in files}
-        if len(by_digest) != len(files):
-            raise FileSumsWrong(f"{self.side}: two files of the table are known by the same identity; report this as a bug")
-        adder = _Adder(self.width)
-        before: dict[str, bytes] = {}
-        found = self._load(by_digest, rows, before, adder)
-        missing = [(file, digest) for digest, file in by_digest.items() if digest not in found]
-        for batch in _batches(missing, rows):
+        adder, before = _Adder(self.width), dict[str, bytes]()
+        for batch in _batches(self._find(files, rows, before, adder), rows):
             if self.reader.stopped.is_set():
                 raise StatementCancelled
             self._read(batch, rows, before, adder)
         return adder.total()
 
-    def _load(self, by_digest: Mapping[str, DataFile], rows: Rows, before: dict[str, bytes], adder: _Adder) -> set[str]:
+    def _find(self, files: Sequence[DataFile], rows: Rows, before: dict[str, bytes], adder: _Adder) -> list[tuple[DataFile, str]]:
+        """Add the sums that are kept, as `_load` does, and return the files that have none, each with what it is known by."""
+        by_digest = {_file_digest(file.identity, file.hidden if rows == "hidden" else ""): file for file in files}
+        if len(by_digest) != len(files):
+            raise FileSumsWrong(f"{self.side}: two files of the table are known by the same identity; report this as a bug")
+        found = self._load(by_digest, before, adder)
+        return [(file, digest) for digest, file in by_digest.items() if digest not in found]
+
+    def _load(self, by_digest: Mapping[str, DataFile], before: dict[str, bytes], adder: _Adder) -> set[str]:
         """Add the sums that are kept, and return of which files; in a rescan note in ``before`` those that this run has not read."""
         found: set[str] = set()
         try:
@@ -443,7 +496,7 @@ class _Adder:
 def why_not(plan: Plan, tables: Mapping[Side, Endpoint], sides: Sequence[Side]) -> str:
     """Return why no sums of files can be kept for a plan, as a sentence; '' if they can."""
     if not any(not tables[side].query for side in sides):
-        return "files: kept needs a side whose tables consist of immutable files, as those of Delta do; remove files"
+        return "files: kept needs a side whose tables consist of immutable files, as those of Delta and Iceberg do; remove files"
     if plan.method not in ("signature", "exact"):
         return f"files: kept needs sums, and the method {plan.method} takes minima and maxima too; use exact or signature"
     if plan.k or plan.encoding == "published":
@@ -481,7 +534,7 @@ def _batches(files: Sequence[tuple[DataFile, str]], rows: Rows) -> Iterator[list
     batch: list[tuple[DataFile, str]] = []
     used = 0
     for file, digest in files:
-        size = (file.rows if rows == "all" else file.hidden_rows) or 0
+        size = (file.rows if rows == "all" or file.hidden_rows is None else file.hidden_rows) or 0
         if batch and (used + size > ROWS_AT_ONCE or len(batch) >= FILES_AT_ONCE):
             yield batch
             batch, used = [], 0

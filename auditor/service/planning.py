@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,15 +60,23 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
 
     With ``kept`` sessions none is opened that the audit before has left.
     """
-    earlier = None
+    earlier, files = None, None
     if store:
         from auditor.history import records  # which load the store's library
         from auditor.pipeline.staged_writes import find_events
 
         earlier = records.load_earlier_runs(store, name, audit, settings.connections)
         earlier = dataclasses.replace(earlier, events=find_events(settings, store, audit))
+        if audit.files:
+            from auditor.run.file_summaries import FileSummaries
+            from auditor.store.file_sums import KeptFileSums
+
+            files = FileSummaries(audit, KeptFileSums(store, name))
     with _open_reader(name, audit, settings, kept) as reader:
-        return build.build_plan(name, audit, reader, earlier)
+        if files is None:
+            return build.build_plan(name, audit, reader, earlier)
+        files.recall(reader)
+        return build.build_plan(name, audit, reader, earlier, partial(files.expect, reader))
 
 
 def describe_tables(settings: Settings, name: str, audit: Audit) -> dict[Side, Endpoint]:

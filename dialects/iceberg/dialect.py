@@ -11,6 +11,7 @@ from dialects.duckdb.dialect import DuckDB, DuckDBTypes
 from dialects.iceberg.catalogue import IcebergCatalogue
 from dialects.iceberg.errors import translated
 from dialects.iceberg.place import IcebergAddresses, check_files, find_root, password_of
+from dialects.iceberg.table_files import LakeFiles
 from dialects.iceberg.writing import IcebergWriting
 from dialects.iceberg.written_session import WritableIcebergSession
 from dialects.oldest_versions import OldestVersion
@@ -50,6 +51,7 @@ class Iceberg(DuckDB):
     addresses = IcebergAddresses(name)
     catalogue = IcebergCatalogue()
     writing = IcebergWriting(name)
+    files = LakeFiles()
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
+from dialects.data_files import FindForms, Rows
 from dialects.duckdb.session import DuckDBSession
-from dialects.iceberg import files
+from dialects.iceberg import files, table_files
 from dialects.iceberg.errors import translated
 from dialects.iceberg.place import Root, unpinned
 from dialects.iceberg.snapshot import Snapshot, read_snapshot
@@ -30,7 +31,7 @@ _NAMED = re.compile(r'\b(?:FROM|JOIN)\s+((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")', 
 
 @dataclass(slots=True)
 class Opened:
-    """A table that the session has a view of."""
+    """A table at a snapshot that the session reads."""
 
     table: Table
     snapshot: Snapshot
@@ -38,6 +39,8 @@ class Opened:
     reading: Reading
     state: tuple[Any, ...]
     """What of the table's metadata decides what is read."""
+    files: table_files.Identified | None
+    """By what its files are known, and what their columns are; of a session that recalls forms."""
 
 
 class IcebergSession(DuckDBSession):
@@ -53,6 +56,8 @@ class IcebergSession(DuckDBSession):
         self._shown: dict[str, str] = {}
         """The names of the tables that the views show, by the views' names in small letters, in which DuckDB does not distinguish them."""
         self._stores: dict[str, Any] = {}
+        self.find_forms: FindForms | None = None
+        """What is known of files' columns, which spares opening all of them; None if nothing is asked for."""
         connection.register_filesystem(files.file_system(self._stores))
 
     # snapshots
@@ -139,7 +144,7 @@ class IcebergSession(DuckDBSession):
         return (current if wanted is None else wanted), wanted
 
     def open(self, name: str) -> Opened | None:
-        """Return a table, at the snapshot that the session reads now, with a view of it; None if there is none of that name.
+        """Return a table, at the snapshot that the session reads now; None if there is none of that name.
 
         Raises errors of ``dialects.errors``.
         """
@@ -148,10 +153,10 @@ class IcebergSession(DuckDBSession):
             return None
         if self._pinned is not None:
             self._pinned[unpinned(name)[0]] = table
-        return self.show(name, table)
+        return self.read(name, table)
 
-    def show(self, name: str, table: Table) -> Opened:
-        """Return what is read of a table as it was loaded, with a view of it."""
+    def read(self, name: str, table: Table) -> Opened:
+        """Return what is read of a table as it was loaded."""
         version, wanted = self.snapshot_of(table, name)
         mapping = table.properties.get("schema.name-mapping.default", "")
         state = (table.metadata.table_uuid, version, wanted, table.metadata.current_schema_id, mapping)
@@ -161,24 +166,60 @@ class IcebergSession(DuckDBSession):
                 known = self._opened[name] = self._read(name, table, version, wanted, state)
             self._shown.pop(self._view_of(name).lower(), None)
         known.table = table
-        view = self._view_of(name)
-        if self._shown.get(view.lower()) != name:
-            if "." in view:
-                self.execute_here(f"CREATE SCHEMA IF NOT EXISTS {self.dialect.names.quote(name.rpartition('/')[0])}")
-            self.execute_here(f"CREATE OR REPLACE VIEW {view} AS {known.viewer.select(known.reading)}")
-            self._shown[view.lower()] = name
         return known
 
     def _read(self, name: str, table: Table, version: int | None, wanted: int | None, state: tuple[Any, ...]) -> Opened:
         snapshot = read_snapshot(table, name, version, wanted)
+        viewer = self._viewer(name, table, snapshot, f"auditor {name}")
+        if self.find_forms is None or not snapshot.files:
+            return Opened(table, snapshot, viewer, viewer.read(), state, None)
+        identified = table_files.identify(table, snapshot, name).with_layouts(self.find_forms, viewer.layouts, snapshot)
+        return Opened(table, snapshot, viewer, viewer.read(identified.layouts), state, identified)
+
+    def _viewer(self, name: str, table: Table, snapshot: Snapshot, prefix: str) -> Viewer:
         key = name.encode().hex()
         self._stores[key] = table.io
 
         def paths(locations: Sequence[str]) -> list[str]:
             return [files.local_path(location) or files.path_of(key, location) for location in locations]
 
-        viewer = Viewer(self, table, name, snapshot, paths, f"auditor {name}")
-        return Opened(table, snapshot, viewer, viewer.read(), state)
+        return Viewer(self, table, name, snapshot, paths, prefix)
+
+    def _view(self, name: str, opened: Opened) -> str:
+        """Let the session have a view of a table as it is read now, and return its name."""
+        view = self._view_of(name)
+        if self._shown.get(view.lower()) != name:
+            if "." in view:
+                self.execute_here(f"CREATE SCHEMA IF NOT EXISTS {self.dialect.names.quote(name.rpartition('/')[0])}")
+            with translated(name):
+                sql = opened.viewer.select(opened.reading)
+            self.execute_here(f"CREATE OR REPLACE VIEW {view} AS {sql}")
+            self._shown[view.lower()] = name
+        return view
+
+    def show_files(self, name: str, paths: Sequence[str], number: str, rows: Rows) -> str:
+        """Make the view of the rows of some files of a snapshot, or of those that deletes hide, and return its name as SQL text."""
+        opened = self.open(name)
+        assert opened is not None, "its files were listed"
+        identified = self.identified(name, opened)
+        places = {file.path: place for place, file in enumerate(opened.snapshot.files)}
+        wanted = [places[path] for path in paths]
+        some = table_files.only(opened.table, opened.snapshot, wanted)
+        with translated(name):
+            viewer = self._viewer(name, opened.table, some, table_files.RELATION)
+            reading = viewer.read([identified.layouts[place] for place in wanted])
+            sql = viewer.select_of_files(reading, number, rows)
+        relation: str = self.dialect.names.quote(table_files.RELATION)
+        self.execute_here(f"CREATE OR REPLACE TEMPORARY VIEW {relation} AS {sql}")
+        return relation
+
+    def identified(self, name: str, opened: Opened) -> table_files.Identified:
+        """Return by what the files of a table are known, and what their columns are."""
+        if opened.files is None:
+            with translated(name):
+                found = table_files.identify(opened.table, opened.snapshot, name)
+                opened.files = found.with_layouts(self.find_forms or (lambda _: {}), opened.viewer.layouts, opened.snapshot)
+        return opened.files
 
     def _view_of(self, name: str) -> str:
         schema, _, table = name.rpartition("/")
@@ -186,11 +227,11 @@ class IcebergSession(DuckDBSession):
         return f"{quote(schema)}.{quote(table)}" if schema else quote(table)
 
     def _show(self, sql: str) -> None:
-        names = dict.fromkeys(self.name_of(table) for table in _NAMED.findall(sql))
+        names = dict.fromkeys(name for table in _NAMED.findall(sql) if (name := self.name_of(table)) != table_files.RELATION)
         if any("/" not in name for name in names):  # as those of the session's own tables are
             own = {str(row[0]) for row in self.query_here("SELECT table_name FROM duckdb_tables()")}
             names = dict.fromkeys(name for name in names if "/" in name or name not in own)
-        views = [self._view_of(name).lower() for name in names if self.open(name) is not None]
+        views = [self._view(name, opened).lower() for name in names if (opened := self.open(name)) is not None]
         if twice := next((view for view in views if views.count(view) > 1), None):
             raise errors.StatementRefused(
                 f"a statement reads several tables {twice}, in small letters and capitals, which DuckDB takes for one"

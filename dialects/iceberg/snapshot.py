@@ -25,6 +25,9 @@ VERSIONS = (1, 2, 3)
 
 ON_SPARK = "audit it through Spark (docs/spark-lakes.md)"
 
+PATH_ID, POSITION_ID = 2147483546, 2147483545
+"""The ids of the columns of files of positions. https://iceberg.apache.org/spec/#reserved-field-ids"""
+
 VECTOR_MAGIC = bytes.fromhex("d1d33964")
 """What a deletion vector begins with: https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type"""
 
@@ -151,10 +154,19 @@ def _delete_file(name: str, about: dict[str, Any], entry: DataFile) -> DeleteFil
         if form == "PARQUET" and entry.equality_ids:
             return DeleteFile(**about, kind="equality", equality_ids=tuple(entry.equality_ids))
     elif form == "PARQUET":
-        return DeleteFile(**about, kind="positions", referenced=referenced)
+        return DeleteFile(**about, kind="positions", referenced=referenced or _only_path(entry))
     elif form == "PUFFIN" and referenced and entry[OFFSET] is not None and entry[LENGTH]:
         return DeleteFile(**about, kind="vector", referenced=referenced, offset=int(entry[OFFSET]), length=int(entry[LENGTH]))
     raise errors.StatementRefused(f"{name} has files of deletes in {form} that are not read; rewrite them, or {ON_SPARK}")
+
+
+def _only_path(entry: DataFile) -> str:
+    """Return the only path that a file of positions has by the bounds of its paths; '' if there may be several, or it has no bounds.
+
+    Spark and Flink said so before there was a field for the path that is referenced.
+    """
+    least, greatest = ((bounds or {}).get(PATH_ID) for bounds in (entry.lower_bounds, entry.upper_bounds))
+    return bytes(least).decode() if least is not None and least == greatest else ""
 
 
 def read_vector(io: FileIO, file: DeleteFile) -> Sequence[int]:

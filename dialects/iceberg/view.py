@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dialects import errors
 from dialects.catalogue import Column
+from dialects.data_files import Rows
 from dialects.duckdb.catalogue import PARQUET_OPTIONS
 from dialects.iceberg.layout import (
     LAYOUT_COLUMNS,
@@ -25,7 +26,16 @@ from dialects.iceberg.layout import (
     refuse_equal_names,
     with_ids,
 )  # fmt: skip
-from dialects.iceberg.snapshot import ON_SPARK, DeleteFile, Snapshot, find_field, partition_values, read_vector
+from dialects.iceberg.snapshot import (
+    ON_SPARK,
+    PATH_ID,
+    POSITION_ID,
+    DeleteFile,
+    Snapshot,
+    find_field,
+    partition_values,
+    read_vector,
+)  # fmt: skip
 from dialects.kinds import Kind
 
 if TYPE_CHECKING:
@@ -34,8 +44,8 @@ if TYPE_CHECKING:
 PLACES = ("file_index", "file_row_number")
 """DuckDB's own columns that say where a row stands; a file's column of such a name hides them."""
 
-PATH_ID, POSITION_ID = 2147483546, 2147483545
-"""The ids of the columns of files of positions. https://iceberg.apache.org/spec/#reserved-field-ids"""
+ANY = -2
+"""In place of a file's: a file of positions that does not say that it is of one file of the snapshot alone."""
 
 Ids = tuple[int, ...]
 
@@ -70,10 +80,11 @@ class Group:
 
 @dataclass(slots=True)
 class Reading:
-    """What statements read of one snapshot."""
+    """What statements read of one snapshot. What deletes hide is read with the first rows that are."""
 
     columns: Sequence[LakeColumn]
     groups: Sequence[Group]
+    knows_deletes: bool = False
     hidden: str = ""
     """The table, as SQL text, of the rows that files of positions and vectors hide; empty if there are none."""
     equality: Mapping[tuple[Ids, bool], str] = field(default_factory=dict)
@@ -99,11 +110,12 @@ class Viewer:
         self.literal = session.dialect.names.string_literal
         self.sql = Columns(self.quote, self.literal)
 
-    def read(self) -> Reading:
-        """Read the files' columns and the deletes. Raises StatementRefused for what would be read wrongly."""
+    def read(self, layouts: Sequence[tuple[Node, ...]] | None = None) -> Reading:
+        """Read the files' columns, unless ``layouts`` are those of each. Raises StatementRefused for what would be read wrongly."""
         schema = self.snapshot.schema
         check_columns(self.name, schema.fields)
-        layouts = self._layouts([file.path for file in self.snapshot.files])
+        if layouts is None:
+            layouts = self.layouts([file.path for file in self.snapshot.files])
         mapping = self.table.name_mapping()
         try:
             layouts = [with_ids(layout, mapping) for layout in layouts]
@@ -120,8 +132,8 @@ class Viewer:
         sets = self._equality_sets()
         reading.groups = list(self._group(layouts, sets))
         reading.columns = [self._column(column, reading.groups) for column in schema.fields]
-        reading.hidden = self._hide_positions(reading)
-        reading.equality = {key: self._delete_values(key, found, reading) for key, found in sets.items()}
+        for number in {number for ids, _ in sets for number in ids}:
+            self.equality_column(number)
         taken = {node.name.lower() for group in reading.groups for node in group.layout}.intersection(PLACES)
         if taken:
             raise errors.StatementRefused(
@@ -131,38 +143,65 @@ class Viewer:
 
     def select(self, reading: Reading, places: Iterable[int] | None = None) -> str:
         """Return the SELECT of the readable columns, of all files or of those at some places of the snapshot."""
+        self._read_deletes(reading)
         wanted = None if places is None else set(places)
-        selects = [self._select_group(reading, group, wanted) for group in reading.groups]
+        return self._united(reading, [self._select_group(reading, group, wanted) for group in reading.groups])
+
+    def select_of_files(self, reading: Reading, number: str, rows: Rows) -> str:
+        """Return the SELECT of the readable columns and of the place of each row's file: of all rows that files hold, whatever hides them,
+        or of those that deletes hide."""
+        if rows == "all":
+            return self._united(reading, [self._select_of_group(group, reading, "", number) for group in reading.groups], number)
+        self._read_deletes(reading)
+        touched = {int(row[0]) for row in self.session.query_here(f"SELECT DISTINCT file FROM {reading.hidden}")} if reading.hidden else ()
+        selects = []
+        for group in reading.groups:
+            places = [place for place in group.places if group.equality or place in touched]
+            if places:
+                some = Group(group.layout, places, group.equality)
+                hidden = " OR ".join(f"EXISTS ({one})" for one in self._hidden(reading, some))
+                selects.append(self._select_of_group(some, reading, hidden, number))
+        return self._united(reading, selects, number)
+
+    def _united(self, reading: Reading, selects: Sequence[str], number: str = "") -> str:
         if shown := [one for one in selects if one]:
             return " UNION ALL ".join(shown)
-        empty = ", ".join(f"CAST(NULL AS {one.native}) AS {self.quote(one.name)}" for one in readable(reading))
-        return f"SELECT {empty} WHERE 1 = 0"
+        empty = [f"CAST(NULL AS {one.native}) AS {self.quote(one.name)}" for one in readable(reading)]
+        empty += [f"CAST(NULL AS BIGINT) AS {number}"] if number else []
+        return f"SELECT {', '.join(empty)} WHERE 1 = 0"
 
     def find_places(self, reading: Reading, condition: str) -> set[int]:
         """Return the places of the files that have rows which are not deleted and fulfil a condition on the table's columns."""
+        self._read_deletes(reading)
         places: set[int] = set()
         for group in reading.groups:
-            rows = self._select_group(reading, group, None, with_place=True)
+            rows = self._select_group(reading, group, None, "auditor_place")
             found = self.session.query_here(f"SELECT DISTINCT t.auditor_place FROM ({rows}) AS t WHERE {condition}")
             places.update(int(row[0]) for row in found)
         return places
 
-    def _select_group(self, reading: Reading, group: Group, wanted: set[int] | None, *, with_place: bool = False) -> str:
+    def _select_group(self, reading: Reading, group: Group, wanted: set[int] | None, number: str = "") -> str:
+        """Return the SELECT of the rows of a group that nothing hides; '' if none of its files is wanted."""
         places = [place for place in group.places if wanted is None or place in wanted]
         if not places:
             return ""
-        group = Group(group.layout, places, group.equality)
-        values = [f"{self._value(one.field, group)} AS {self.quote(one.name)}" for one in readable(reading)]
-        if with_place:
-            values.append(f"{self._of_file(places)} AS auditor_place")
-        hidden = []
-        if reading.hidden:
-            hidden.append(f"SELECT 1 FROM {reading.hidden} AS d WHERE d.file = {self._of_file(places)} AND d.row = f.file_row_number")
-        hidden += [self._equal(reading, key, group) for key in group.equality]
-        where = " AND ".join(f"NOT EXISTS ({one})" for one in hidden)
-        return f"SELECT {', '.join(values)} FROM {self._source(places)} AS f{f' WHERE {where}' if where else ''}"
+        some = Group(group.layout, places, group.equality)
+        shown = " AND ".join(f"NOT EXISTS ({one})" for one in self._hidden(reading, some))
+        return self._select_of_group(some, reading, shown, number)
 
-    def _layouts(self, locations: Sequence[str]) -> list[tuple[Node, ...]]:
+    def _select_of_group(self, group: Group, reading: Reading, condition: str, number: str) -> str:
+        values = [f"{self._value(one.field, group)} AS {self.quote(one.name)}" for one in readable(reading)]
+        if number:
+            values.append(f"{self._of_file(group.places)} AS {number}")
+        return f"SELECT {', '.join(values)} FROM {self._source(group.places)} AS f{f' WHERE {condition}' if condition else ''}"
+
+    def _hidden(self, reading: Reading, group: Group) -> list[str]:
+        """Return the SELECTs of what hides a row of a group, each of which has rows if it does."""
+        own = f"SELECT 1 FROM {reading.hidden} AS d WHERE d.file = {self._of_file(group.places)} AND d.row = f.file_row_number"
+        return ([own] if reading.hidden else []) + [self._equal(reading, key, group) for key in group.equality]
+
+    def layouts(self, locations: Sequence[str]) -> list[tuple[Node, ...]]:
+        """Return the columns of files, as each says them."""
         if not locations:
             return []
         paths = self.paths(locations)
@@ -212,6 +251,13 @@ class Viewer:
 
     # deletes
 
+    def _read_deletes(self, reading: Reading) -> None:
+        """Read what deletes hide, unless that was done."""
+        if not reading.knows_deletes:
+            reading.hidden = self._hide_positions(reading)
+            reading.equality = {key: self._delete_values(key, found, reading) for key, found in self._equality_sets().items()}
+            reading.knows_deletes = True
+
     def _group(self, layouts: Sequence[tuple[Node, ...]], sets: Mapping[tuple[Ids, bool], Sequence[DeleteFile]]) -> Iterable[Group]:
         latest: dict[tuple[Any, ...], int] = {}
         for key, found in sets.items():
@@ -236,8 +282,8 @@ class Viewer:
 
     def _delete_values(self, key: tuple[Ids, bool], files: Sequence[DeleteFile], reading: Reading) -> str:
         """Make the table of the values of deleted rows, with the highest number of a commit that deletes them, and return its name."""
-        columns = [self._equality_column(number) for number in key[0]]
-        layouts = self._layouts([file.path for file in files])
+        columns = [self.equality_column(number) for number in key[0]]
+        layouts = self.layouts([file.path for file in files])
         selects = []
         for layout in dict.fromkeys(layouts):
             these = [file for file, own in zip(files, layouts, strict=True) if own == layout]
@@ -261,7 +307,8 @@ class Viewer:
             raise Unreadable(f"it has no values of {column.name}")
         return self.sql.value(column, layout, "f")
 
-    def _equality_column(self, number: int) -> Any:
+    def equality_column(self, number: int) -> Any:
+        """Return a column by whose values rows are deleted, of its id. Raises StatementRefused for one that is not read."""
         column = find_field(self.table, self.snapshot.schema, number)
         kind = "inside of another" if column is None else str(column.field_type)
         if (
@@ -282,7 +329,7 @@ class Viewer:
         same = []
         for place, number in enumerate(key[0]):
             try:
-                value = self._value(self._equality_column(number), group)
+                value = self._value(self.equality_column(number), group)
             except Unreadable as error:
                 raise errors.StatementRefused(
                     f"{self.name}: a column by which rows are deleted is not read: {error}; {ON_SPARK}"
@@ -324,7 +371,7 @@ class Viewer:
             )
             connection.register("auditor_known_files", known)
             try:
-                for sql in self._select_positions(positions, reading):
+                for sql in self._select_positions(positions, reading, by_path):
                     self.session.execute_here(f"INSERT INTO {made} {sql}")
             finally:
                 connection.unregister("auditor_known_files")
@@ -333,9 +380,9 @@ class Viewer:
     def _reaches(self, file: DeleteFile, place: int | None) -> bool:
         return place is not None and self.snapshot.files[place].sequence <= file.sequence
 
-    def _select_positions(self, files: Sequence[DeleteFile], reading: Reading) -> Iterable[str]:
+    def _select_positions(self, files: Sequence[DeleteFile], reading: Reading, by_path: Mapping[str, int]) -> Iterable[str]:
         """Yield the SELECTs of the places of rows in files of positions."""
-        layouts = self._layouts([file.path for file in files])
+        layouts = self.layouts([file.path for file in files])
         for layout in dict.fromkeys(layouts):
             these = [file for file, own in zip(files, layouts, strict=True) if own == layout]
             columns = []
@@ -349,9 +396,10 @@ class Viewer:
                 columns.append(f"f.{self.quote(node.name)}")
             numbers, own = self._of_file([file.sequence for file in these]), self._reader([file.path for file in these])
             parts = self._of_file([reading.partitions[file.spec, file.partition] for file in these])
+            only = self._of_file([by_path.get(file.referenced, ANY) for file in these])
             yield (
                 f"SELECT DISTINCT k.file, {columns[1]} FROM {own} AS f JOIN auditor_known_files AS k"
-                f" ON k.path = {columns[0]} AND k.part = {parts} AND k.seq <= {numbers}"
+                f" ON k.path = {columns[0]} AND k.part = {parts} AND k.seq <= {numbers} AND ({only}) IN ({ANY}, k.file)"
             )
 
     def _insert(self, table: str, rows: Any) -> None:

@@ -154,6 +154,7 @@ class WritableIcebergSession(IcebergSession, Committing):
         name = self.name_of(table)
         if self.open(name) is None:
             raise errors.NoSuchObject(f"{name}: there is no such table any more")
+        self._show(f"FROM {table}")
         before = self.dialect.names.quote(BEFORE)
         self.execute_here(f"CREATE TEMPORARY TABLE {before} AS SELECT * FROM {table} WHERE {condition}")
         self.execute_here(f"DROP VIEW {table}")
@@ -173,7 +174,7 @@ class WritableIcebergSession(IcebergSession, Committing):
         self.connection.register("put_back", changes)
         try:
             with self._writing(name):
-                self._merge(name, self.show(name, version), Commit(table, "put_back", columns, key, marks, {}))
+                self._merge(name, self.read(name, version), Commit(table, "put_back", columns, key, marks, {}))
         except commits.Overtaken as error:
             raise errors.SerializationConflict(
                 f"{name}: others wrote the table while its rows were changed; nothing was written"
@@ -305,7 +306,7 @@ class WritableIcebergSession(IcebergSession, Committing):
             if commits.read_marks(table, name, list(expected)) != list(expected.values()):
                 return False
             try:
-                write(self.show(name, table))
+                write(self.read(name, table))
                 return True
             except commits.Overtaken:
                 commits.pause(attempt)

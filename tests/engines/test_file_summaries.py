@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -19,19 +18,16 @@ from pydantic import ValidationError
 from sqlalchemy import select, update
 
 from auditor.config import Audit, ConnectionSettings, Settings
-from auditor.connections.reader import Reader
-from auditor.model import FilesRead, Report, Side
-from auditor.planning import build, introspect
+from auditor.model import FilesRead, Plan, Report, Side
 from auditor.report import json as report_json
 from auditor.report import render
+from auditor.report.sentences import files_expected
 from auditor.run import audit_run, file_summaries
-from auditor.run.cross_checks import CrossChecks
-from auditor.run.file_summaries import FileSummaries
-from auditor.run.scan import scan_side
-from auditor.service import running
+from auditor.service import planning, running
 from auditor.store import Store, open_store
 from auditor.store.file_sums import KeptFileSums, file_sums
 from tests.delta_history import History
+from tests.file_histories import WAYS, assert_as_scanned, follow
 from tests.lake import open_writable
 from tests.live import Engines
 from tests.servers import s3
@@ -66,9 +62,16 @@ class Lake:
             write_deltalake(self.root / table, rows_of(first, end, word), mode="append")
 
     def run(self, name: str = "words", **overrides: Any) -> Report:
+        return running.run_audit(self.settings(), name, store=self.store, overrides=overrides)
+
+    def settings(self) -> Settings:
         urls = {"lake": f"delta://{self.root}", "p": f"parquet://{self.root}", "s3": self.s3}
         settings = {"connections": {name: {"url": url} for name, url in urls.items() if url}, "audits": self.audits}
-        return running.run_audit(Settings.model_validate(settings), name, store=self.store, overrides=overrides)
+        return Settings.model_validate(settings)
+
+    def plan(self, name: str = "words") -> Plan:
+        settings = self.settings()
+        return planning.make_plan(settings, name, settings.audits[name], self.store)
 
     def files(self, table: str) -> list[Path]:
         return sorted((self.root / table).glob("*.parquet"), key=lambda path: path.name)
@@ -105,54 +108,22 @@ def overwrite(path: Path, content: Callable[[bytes], bytes]) -> None:
     assert path.stat().st_size == state.st_size
 
 
+def without_rows(content: bytes) -> bytes:
+    """Return a Parquet file with zeros in place of the rows' bytes: its end says what its columns are."""
+    end = int.from_bytes(content[-8:-4], "little") + 8
+    return content[:4] + bytes(len(content) - end - 4) + content[-end:]
+
+
 # at every version
 
 
-def assert_as_scanned(root: Path, store: Store, versions: dict[Side, int], name: str = "t", **more: Any) -> dict[Side, FilesRead]:
-    """Compare the sums of both sides' files with a scan of the version; return what was read."""
-    sides = {side: {"connection": "lake", "table": name, "version": version} for side, version in versions.items()}
-    audit = Audit.model_validate({**sides, "key": ["id"], "files": "kept", **more})
-    files = FileSummaries(audit, KeptFileSums(store, "history"))
-    names: dict[Side, str] = {"source": "lake", "target": "lake"}
-    with Reader("history", names, {"lake": ConnectionSettings(url=f"delta://{root}")}, patient=False).open() as reader:
-        files.recall(reader)
-        tables = introspect.describe_tables(reader, audit)
-        draft = build.draft_plan("history", audit, reader, tables, None, None)
-        reader.begin_snapshots()
-        plan = files.make_plan(reader, tables, draft, CrossChecks(reader))
-        for side in names:
-            kept, scanned = files.summaries(plan, side), scan_side(reader, plan, side)
-            assert len(scanned) or not len(kept)
-            for what in ("partition", "rows", "hashed", "words", "syndromes"):
-                assert np.array_equal(getattr(kept, what), getattr(scanned, what)), (side, versions, what)
-    return files.read
-
-
 def follow_history(root: Path, store: Store, seed: int, count: int, **more: Any) -> tuple[int, int]:
-    """Compare so many versions of a random table with full scans, each beside a random older one; return files there were and were read."""
-    history = History(root / "t", random.Random(seed))
-    history.create()
-    there = seen = 0
-    for _ in range(count):
-        history.change()
-        if history.chance.random() < 0.05:
-            history.vacuum()
-        newest = len(history.versions) - 1
-        older = history.chance.randrange(history.oldest, newest + 1)
-        if history.versions[older][0].keys() != history.versions[newest][0].keys():
-            older = newest  # other columns are compared, and no audit is of both
-        found = assert_as_scanned(root, store, {"source": older, "target": newest}, **more)
-        there += sum(side.files for side in found.values())
-        seen += sum(side.read for side in found.values())
-    return there, seen
+    """Compare so many versions of a random table with full scans; return files there were and were read."""
 
+    def compare(older: int, newest: int) -> dict[Side, FilesRead]:
+        return assert_as_scanned(f"delta://{root}", store, {"source": older, "target": newest}, **more)
 
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"partition": {"strategy": "hash", "buckets": 7}},
-    {"method": "signature", "where": "id < 300"},
-    {"bits": 120, "t": 5, "salt": "same"},
-]
+    return follow(History(root / "t", random.Random(seed)), count, compare)
 
 
 @pytest.mark.parametrize("way", [0, *(pytest.param(way, marks=pytest.mark.slow) for way in (1, 2)), 3])
@@ -219,6 +190,35 @@ def test_new_deletes_are_read_without_the_other_rows(tmp_path: Path, lake: Lake)
     assert read(found) == {"source": (1, 0, 0), "target": (1, 0, 1)}
     assert found.differences and found.differences.missing == len(next(iter(history.versions[-1][1].values())).hidden)
     assert read(lake.run("deleted"))["target"] == (1, 0, 0)
+
+
+def test_a_plan_says_what_is_new_and_reads_nothing_of_it(tmp_path: Path, lake: Lake) -> None:
+    history = History(lake.root / "a", random.Random(1))
+    history.create()
+    write_deltalake(lake.root / "b", rows_of(0, 100).drop_columns(["secret"]))
+    lake.audit("words", {"table": "a"}, {"table": "b"}, partition={"rows": 64})
+    [first, second] = [lake.plan().files[side] for side in ("source", "target")]
+    assert (first.files, first.new, first.why, second.new) == (1, 1, "no sums were kept yet", 1)
+    assert first.new_bytes == first.bytes == sum(path.stat().st_size for path in lake.files("a"))
+    found = lake.run()
+    planned = lake.plan()
+    assert [(files.new, files.hidden, files.new_bytes, files.statements) for files in planned.files.values()] == [(0, 0, 0, 0)] * 2
+    assert found.plan and planned.partitioning == found.plan.partitioning and planned.least == 0
+    assert [cost.scan_statements for cost in planned.expected] == [0]
+
+    history.delete()
+    old = lake.files("b")
+    write_deltalake(lake.root / "b", rows_of(100, 110).drop_columns(["secret"]), mode="append")
+    [new] = [path for path in lake.files("b") if path not in old]
+    overwrite(new, without_rows)
+    planned = lake.plan()
+    [first, second] = [planned.files[side] for side in ("source", "target")]
+    assert (first.new, first.hidden, second.files, second.new, second.statements) == (0, 1, 2, 1, 1)
+    assert second.new_bytes == new.stat().st_size < second.bytes
+    assert files_expected(first).startswith("0 of 1 file is to be read, 1 more for rows that deletes hide (")
+    assert files_expected(second).startswith("1 of 2 files are to be read (")
+    assert report_json.plan(planned).files["target"].why is None
+    assert lake.run().state == "failed", "a run reads it"
 
 
 # whom to believe
