@@ -20,6 +20,8 @@ class Durations:
     """That a chunk's statement should take."""
     run_heartbeat: float = 1.0
     """Between two heartbeats of a running run."""
+    run_unsaved: float = 1.0
+    """From the start of a run, for which its plan and its chunks stay in memory: one that is done sooner is stored whole, at its end."""
     costs_shared: float = 5.0
     """Between two exchanges with the store of what runs cost, by which they share the budgets of a day."""
     heartbeat_poll: float = 0.5

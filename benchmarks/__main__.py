@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import (
     alarm,
+    capture,
     copies,
     cost,
     data,
@@ -24,7 +25,6 @@ from benchmarks import (
     measurements,
     primary,
     process,
-    publishing,
     ratios,
     refreshing,
     repairing,
@@ -48,11 +48,10 @@ PARTS = (
     "ratios",
     "duel",
     "growth",
-    "threads",
     "load",
     "stream",
     "road",
-    "publish",
+    "capture",
     "topics",
     "tables",
     "refresh",
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {measured}, up to {repeat} runs each"]
     )
-    tools = _available_tools(options.tools, results) if {"duel", "growth", "threads"} & set(parts) else []
+    tools = _available_tools(options.tools, results) if {"duel", "growth"} & set(parts) else []
     results.tools = {tool.name: tool.description for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -102,8 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     _run_comparison(results, servers, pair, size, repeat, scenarios, directory, tools)
             if "growth" in parts:
                 _run_growth(results, servers, options.pairs[0], sizes["growth"], repeat, directory, tools)
-            if "threads" in parts:
-                _run_threads(results, servers, options.pairs[0], rows, repeat, directory, tools)
             if "load" in parts:
                 _run_load(results, servers, options.pairs[0], rows, repeat, directory, 3.0 if options.quick else load.SECONDS)
             if "stream" in parts:
@@ -113,9 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
-            if "publish" in parts:
-                for engine in _chosen(publishing.ENGINES, options):
-                    results.publications += publishing.measure(servers, engine, rows)
+            if "capture" in parts:
+                for engine in _chosen(capture.ENGINES, options):
+                    results.captures += capture.measure(servers, engine, rows, options.scenarios)
             if "topics" in parts:
                 results.roads += topics.measure(servers, rows, options.scenarios)
             if "tables" in parts:
@@ -218,7 +215,7 @@ def _run_comparison(
 
 def _supported_tools(tools: Sequence[Tool], pair: Pair, missing: dict[str, str]) -> list[Tool]:
     """Return the tools that support a pair; ``missing`` gets the reason for each of the others."""
-    reasons = {tool.name: tool.unsupported_reason(pair, 1) for tool in tools}
+    reasons = {tool.name: tool.unsupported_reason(pair) for tool in tools}
     missing.update({f"{name}, {' to '.join(pair)}": reason for name, reason in reasons.items() if reason})
     return [tool for tool in tools if not reasons[tool.name]]
 
@@ -235,18 +232,6 @@ def _run_growth(
                 results.growth += test_bed.compare(damage, size, compared, repeat=repeat)
     except Unavailable as reason:
         results.missing["growth"] = str(reason)
-
-
-def _run_threads(results: Results, servers: Servers, pair: str, rows: int, repeat: int, directory: Path, tools: Sequence[Tool]) -> None:
-    source, target = pair.split("-")
-    compared = [tool for tool in tools if tool.name in (Auditor.name, RELADIFF.name, DATA_DIFF.name)]
-    try:
-        with duel.open_test_bed(servers, (source, target), directory) as test_bed:
-            for damage in data.damages(rows)[:3]:
-                for threads in (1, 2):
-                    results.threads += test_bed.compare(damage, rows, compared, repeat=repeat, threads=threads)
-    except Unavailable as reason:
-        results.missing["threads"] = str(reason)
 
 
 def _run_load(results: Results, servers: Servers, pair: str, rows: int, repeat: int, directory: Path, seconds: float) -> None:
@@ -281,7 +266,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="runs per measurement (default: 5, of runs above 10 s 3; 1 with --quick)")
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=["mysql-postgres", "mariadb-redshift", "mariadb-replica"],
-                        help="source-target pairs of part duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip
+                        help="source-target pairs of part duel; growth and load use the first (default: %(default)s)")  # fmt: skip
     parser.add_argument(
         "--scenarios",
         nargs="+",

@@ -7,25 +7,14 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import yaml
 
 import auditor
-from auditor.config import Audit, ConnectionSettings
-from auditor.model import Method
 from benchmarks.process import CompletedCommand
-from benchmarks.rivals import Answer, Job, Pair, Tool
+from benchmarks.rivals import Answer, Job, Tool
 from benchmarks.shapes import Key
-
-EXACT = "exact" in get_args(Method)
-THREADS = next(
-    (name for name in ("connections", "parallel", "threads", "max_connections") if name in ConnectionSettings.model_fields), None
-)
-"""The connection setting for the number of parallel statements; None if this version has none."""
-
-SYNDROMES = next((name for name in ("t", "syndromes") if name in Audit.model_fields), None)
-"""The audit setting for the number of syndromes; None if this version has none."""
 
 ROOT = Path(auditor.__file__).parent.parent
 
@@ -34,27 +23,20 @@ class Auditor(Tool):
     """``auditor run`` with its default settings: without a history, so that it begins with a pre-scan."""
 
     name = "auditor"
-    description = "one scan of each side, summaries only, then reads by key" if EXACT else "method minhash, which names no keys"
+    description = "one scan of each side, summaries only, then reads by key"
     settings: ClassVar[Mapping[str, Any]] = {}
     """Settings of the audit besides its tables, key and method."""
 
-    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
-        if threads > 1 and not THREADS:
-            return "it supports only one connection per side"
-        return None
-
     def set_up(self, job: Job) -> None:
-        method: dict[str, Any] = {"method": "exact" if EXACT else "minhash"}
-        threads = {THREADS: job.threads} if THREADS else {}
         table = job.damage.shape.table
         configuration = {
-            "connections": {side: {"url": end.url, **threads} for side, end in (("source", job.source), ("target", job.target))},
+            "connections": {side: {"url": end.url, "connections": 1} for side, end in (("source", job.source), ("target", job.target))},
             "audits": {
                 "duel": {
                     "source": {"connection": "source", "table": table},
                     "target": {"connection": "target", "table": table},
                     "key": list(job.damage.shape.key),
-                    **method,
+                    "method": "exact",
                     **self.settings,
                 }
             },

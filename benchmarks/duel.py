@@ -1,4 +1,4 @@
-"""Parts duel, growth and threads: run every tool on the same damaged tables, and check its result."""
+"""Parts duel and growth: run every tool on the same damaged tables, and check its result."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ LONG_REPEATS = 3
 class Row:
     """One tool's measurement in one scenario; if it could not run or failed, ``why`` has the reason and ``seconds`` is None.
 
-    ``memory`` is in bytes, ``threads`` is the number of connections per side, ``verdict`` the text of ``verdict_of``.
+    ``memory`` is in bytes, ``verdict`` the text of ``verdict_of``.
     """
 
     pair: str
     rows: int
     scenario: str
     tool: str
-    threads: int = 1
     seconds: float | None = None
     memory: int = 0
     wire: Traffic = field(default_factory=Traffic)
@@ -108,7 +107,7 @@ class TestBed:
                 data.drop(engine, url, SHAPES[self._loaded[0]])
         self._loaded = None
 
-    def compare(self, damage: Damage, rows: int, tools: Sequence[Tool], *, repeat: int, threads: int = 1) -> Iterator[Row]:
+    def compare(self, damage: Damage, rows: int, tools: Sequence[Tool], *, repeat: int) -> Iterator[Row]:
         """Run every tool on one damage and yield its median run. The tools take turns, each turn starting with another tool."""
         self.load(damage, rows)
         data.apply_damage(self.pair[1], self.urls[1], damage)
@@ -122,7 +121,7 @@ class TestBed:
                 for tool in (*tools[start:], *tools[:start]):
                     done = runs[tool.name]
                     if _is_worth_repeating(done):
-                        done.append(replace(self._run_tool(tool, damage, rows, threads), load=load))
+                        done.append(replace(self._run_tool(tool, damage, rows), load=load))
                         _print_progress(done[-1])
             for done in runs.values():
                 yield _median_run(done)
@@ -131,14 +130,14 @@ class TestBed:
             if damage.missing:
                 self.clear()
 
-    def _run_tool(self, tool: Tool, damage: Damage, rows: int, threads: int) -> Row:
+    def _run_tool(self, tool: Tool, damage: Damage, rows: int) -> Row:
         directory = self.directory / "job"
         directory.mkdir(exist_ok=True)
         proxies = self.proxies(damage.delay)
         ends = [Endpoint(engine, at_port(url, proxy.port)) for engine, url, proxy in zip(self.pair, self.urls, proxies, strict=True)]
-        job = Job(ends[0], ends[1], damage, rows, directory, threads)
-        row = Row(" to ".join(self.pair), rows, damage.name, tool.name, threads)
-        if reason := tool.unsupported_reason(self.pair, threads):
+        job = Job(ends[0], ends[1], damage, rows, directory)
+        row = Row(" to ".join(self.pair), rows, damage.name, tool.name)
+        if reason := tool.unsupported_reason(self.pair):
             return replace(row, why=f"not run: {reason}")
         tool.set_up(job)
         for proxy in proxies:

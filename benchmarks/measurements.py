@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.alarm import Alarm
+from benchmarks.capture import Captured
 from benchmarks.copies import Copy
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
@@ -18,7 +19,6 @@ from benchmarks.files import FilesCost
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
 from benchmarks.primary import Primary
-from benchmarks.publishing import Publication
 from benchmarks.ratios import Ratios
 from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
@@ -53,10 +53,9 @@ def merge(results: Results, directory: Path) -> Results:
         calls=[*before.calls, *results.calls],
         duels=rows("duels"),
         growth=rows("growth"),
-        threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
-        publications=list({(one.engine, one.tool): one for one in (*before.publications, *results.publications)}.values()),
+        captures=list({(one.engine, one.road, one.tool): one for one in (*before.captures, *results.captures)}.values()),
         tables=list({(entry.scenario, entry.target): entry for entry in (*before.tables, *results.tables)}.values()),
         refreshes=list({(entry.engine, entry.tables): entry for entry in (*before.refreshes, *results.refreshes)}.values()),
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
@@ -80,7 +79,7 @@ def read(directory: Path) -> Results:
     results.ratios = [Ratios(**entry) for entry in values.get("ratios", ())]
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
-    results.publications = [Publication(**entry) for entry in values.get("publications", ())]
+    results.captures = [Captured(**entry) for entry in values.get("captures", ())]
     results.tables = [Tables(**entry) for entry in values.get("tables", ())]
     results.refreshes = [Refreshed(**entry) for entry in values.get("refreshes", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
@@ -93,7 +92,7 @@ def read(directory: Path) -> Results:
     results.primaries = [Primary(**entry) for entry in values.get("primaries", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]
     results.repaired = [Repaired(**entry) for entry in values.get("repaired", ())]
-    for part in ("duels", "growth", "threads"):
+    for part in ("duels", "growth"):
         setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])
     return results
 
@@ -105,4 +104,4 @@ def write(results: Results, directory: Path) -> None:
 
 
 def _key(row: Row) -> tuple[object, ...]:
-    return (row.pair, row.rows, row.scenario, row.tool, row.threads)
+    return (row.pair, row.rows, row.scenario, row.tool)

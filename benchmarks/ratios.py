@@ -2,7 +2,9 @@
 
 The base is ``SELECT SUM(LENGTH(<row hash>)) FROM <table>``: what reading, writing out and hashing the rows costs, without any summary.
 The floor is the statement of the method exact with plain columns in place of its words and power sums: what the base, the number of the
-hash, the optimizer barrier and GROUP BY cost together, which no choice of sums can change.
+hash, the optimizer barrier and GROUP BY cost together, which no choice of sums can change. Below it, with integer keys, are "grouped", one
+aggregate of the hash for each partition, and "one sum", one sum of a number of the hash: no statement that groups rows costs less than the
+first, and none from which rows are decoded less than the second.
 
 CPU time, not duration, because it depends less on what else runs: of a database's server process, of PostgreSQL's the connection's own
 process, and of this process with those that it started for engines that run in it.
@@ -23,7 +25,7 @@ import dialects
 from auditor.model import SIDES, Plan, Prescan
 from auditor.planning import prescan
 from auditor.planning.prescan import AIM_ROWS, STRETCHES, plan_of_stretches
-from auditor.sql import power_sums, render, row_text
+from auditor.sql import key_number, power_sums, render, row_text
 from auditor.sql.key_number import count_groups
 from auditor.sql.power_sums import aggregates
 from benchmarks import cost, data
@@ -91,9 +93,15 @@ def _cases(plan: Plan, session: Session) -> dict[str, list[str]]:
     dialect = session.dialect
     text = row_text.row_text(plan, "source", dialect)
     stretches = plan_of_stretches(replace(plan, prescan=_prescan(plan, session)))
+    bounds = {}
+    if plan.partitioning.strategy == "range":
+        add, _ = aggregates(plan, dialect)
+        bounds["grouped"] = [_grouped(plan, dialect, f"MAX({dialect.hashes.row_hash(text, plan.hash)})")]
+        bounds["one sum"] = [_grouped(plan, dialect, add(f"({power_sums.fragments(plan, 'source', dialect)['word']} >> 30)"))]
     return {
         BASE: [f"SELECT SUM(LENGTH({dialect.hashes.row_hash(text, plan.hash)})) FROM {plan.sides['source'].table}"],
         "pre-scan": _summaries(stretches, dialect),
+        **bounds,
         "signature": _summaries(replace(plan, method="signature", t=0), dialect),
         "floor": [_plain_sums(plan, dialect)],
         f"exact, t = {plan.t}": _summaries(plan, dialect),
@@ -116,6 +124,12 @@ def _prescan(plan: Plan, session: Session) -> Prescan:
 
 def _summaries(plan: Plan, dialect: Dialect) -> list[str]:
     return [render.summary(plan, "source", dialect, chunk) for chunk in plan.sides["source"].chunks]
+
+
+def _grouped(plan: Plan, dialect: Dialect, aggregate: str) -> str:
+    """Return the statement of one aggregate for each partition, without an optimizer barrier, as the hash stands in it once."""
+    partition = key_number.partition(plan, "source", dialect)
+    return f"SELECT {partition}, COUNT(*), {aggregate} FROM {plan.sides['source'].table} GROUP BY 1"
 
 
 def _plain_sums(plan: Plan, dialect: Dialect) -> str:

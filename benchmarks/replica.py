@@ -26,10 +26,10 @@ class TableChecksum(Tool):
             if not shutil.which(program):
                 raise Unavailable("not installed; install it with: apt-get install percona-toolkit")
 
-    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
+    def unsupported_reason(self, pair: Pair) -> str | None:
         if pair != ("mariadb", "replica"):
             return "it compares a server only with its replicas"
-        return None if threads == 1 else "it supports only one connection per side"
+        return None
 
     def set_up(self, job: Job) -> None:
         with closing(mysql.connect(job.source.url)) as source, closing(mysql.connect(job.target.url)) as replica:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks import outcome, repair_tables
 from benchmarks.alarm import Alarm
+from benchmarks.capture import OURS, Captured
 from benchmarks.copies import Copy
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
@@ -17,11 +20,10 @@ from benchmarks.live import CHANGED, EVENTS, FULL, LEDGER, LIVE, OWN, SOURCE, TA
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
 from benchmarks.primary import ALONE, CLIENTS, LIMITS, POOL, RATE, Primary
-from benchmarks.publishing import Publication
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
-from benchmarks.road import GROUP_NAMES, LATENCIES, Road
+from benchmarks.road import LATENCIES, Road
 from benchmarks.servers import CONDITIONS
 from benchmarks.shuffled import ShuffledCost
 from benchmarks.start import AUDITS as LISTED_AUDITS
@@ -31,124 +33,91 @@ from benchmarks.stream import DECODED, OTHER, Stream
 from benchmarks.tables import ROWS_PER_TRANSACTION, WATCHED, Tables
 from benchmarks.writes import KNOWN, UNKNOWN, WritesCost
 
-OURS = "auditor"
-COMPARISON_NOTES = f"""\
+EXACT = "exact, t = 3"
+"""The label of the method by its defaults among the costs."""
+
+CONDITIONS_NOTES = f"""\
 {CONDITIONS}
-Every tool runs in its own process, whose start is part of its time, and connects to both servers through the same counting proxy
-(`benchmarks/wire.py`), so bytes, statements and connections are counted at the socket. Memory is the peak of the resident bytes of
-the process tree. Before each scenario the servers write their dirty pages and read the tables once; the tools take turns. A
-measurement of less than 10 s is repeated up to five times, a longer one up to three times, and the median shown. Each result is
-compared with the rows that were damaged; "right" means exactly those keys. Every tool compares all columns besides the key unless
-stated otherwise, with its default settings and the same number of connections.
+Each tool runs in its own process, whose start is part of its time, and connects to both servers through the same counting proxy
+(`benchmarks/wire.py`). Before each scenario the servers write their dirty pages and read the tables once; the tools take turns. What takes
+less than 10 s is repeated up to five times, anything longer up to three times, and the median shown. Every tool compares all columns
+besides the key unless stated otherwise, with its default settings and the same number of connections.
 """
 COST_NOTES = """\
-Duration of the method's statements on one connection, as a multiple of a bare scan on the same engine: count, least and greatest
-key and least SHA-256 of the same row text by partition, with the same optimizer barrier and in the same chunks. DuckDB and Spark use
-one thread. The published statement is one statement over the whole table, as printed.
+Duration of the method's statements on one connection, as a multiple of a bare scan on the same engine: count, least and greatest key and
+least SHA-256 of the same row text by partition, in the same chunks. DuckDB and Spark use one thread.
 """
 RATIO_NOTES = """\
 CPU time of the server for the method's statements on one connection, as a multiple of `SELECT SUM(LENGTH(<row hash>))` over the same row
-text. "Floor" is the statement of `exact` with plain columns in place of its words and power sums. UUIDs are VARCHAR(36).
-
-Of MariaDB's floor with integer keys, 1.75 to 1.8, 0.25 to 0.4 is reading the hash's number with CONV, 0.15 storing the derived table that
-keeps the optimizer from hashing a row once per sum, 0.25 GROUP BY with its counts, and 0.2 seven sums: so its `exact` cannot cost 1.5
-times the base, whatever the sums are. The cheapest signature, without partition, barrier and second word
-(`SUM(CAST(CONV(...) AS SIGNED))`), costs 1.35 there and 1.2 on MySQL. Tried and not cheaper: UNCOMPRESSED_LENGTH of eight bytes in the
-derived table (on MySQL 0.3 dearer, because its rows then vary in length), MariaDB's COLUMN_GET of a number, and a second derived table
-that holds positions and powers.
+text. With integer keys no statement that groups rows by partition costs less than "grouped", which has one MAX of the hash, and none from
+which rows are decoded less than "one sum", as decoding needs numbers; "floor" is `exact` with plain columns in place of its words and power
+sums. So on MySQL and MariaDB `exact` in one pass cannot come near the base; the pre-scan, with which runs begin that expect few
+differences, can, as it hashes ranges of rows without grouping any. Tried and not cheaper: BIT_XOR of binary hashes, UNCOMPRESSED_LENGTH of
+eight bytes, MariaDB's COLUMN_GET of a number, and a second derived table for positions and powers.
 """
 START_NOTES = f"""\
-What commands cost that have little to do: CPU time of their process, and seconds on the clock, medians. Two tables of {FEW_ROWS:,} rows
-without a difference, MariaDB to PostgreSQL on this machine; {LISTED_AUDITS} audits of tables in DuckDB, none of which ran before. The
-interpreter's own start, and that of the two drivers, are part of what each tool in Python costs.
+What commands cost that have little to do, medians. Two tables of {FEW_ROWS:,} rows without a difference, MariaDB to PostgreSQL;
+{LISTED_AUDITS} audits of tables in DuckDB, none of which ran before. The interpreter's own start and that of the drivers are part of it.
 """
 LOAD_NOTES = f"""\
-`auditor serve` runs in one process, its readers in another, and the databases beside them, all on the cores of this machine. The
-service has priority over the databases (niceness {SERVICE_NICENESS} of its session), which would run on other machines. It has
-{len(AUDITS)} audits with {HISTORY} runs each in the last 30 days. Every client has its own token and connection; every other request
-is for the list of audits, the rest for an audit, its history, a run or its differences. "Every 1 s" is the interval between the
-requests of one client; "no pause" means that each client sends the next request as soon as it has the response. "Idle" is one client
-while nothing else runs. {CONCURRENT_AUDITS} audits run at a time: once alone, then repeatedly for at least {SECONDS:.0f} s while the
-clients read. Both alternate, so that other load on the machine affects both figures. Seconds of an audit are medians over all audits;
-with several turns, all figures except counts are medians over the turns.
+`auditor serve` in one process, its readers in another, and the databases beside them, all on the cores of this machine; the service has
+priority over the databases (niceness {SERVICE_NICENESS}). It has {len(AUDITS)} audits with {HISTORY} runs each. Each client asks for the
+list of audits and for single ones in turn. {CONCURRENT_AUDITS} audits run at a time: once alone, then for at least {SECONDS:.0f} s while
+the clients read.
 """
 STREAM_NOTES = """\
-Rates per second of the reading process's CPU, warm: medians. The log has 100,000 inserts, 20,000 updates and 10,000 deletes of a table of
-ten columns (numbers, texts, times, an enumeration) in events of 100 rows or more, and 20,000 updates in transactions of one row each. An
-update is one event with two rows. MySQL's connections are encrypted, as it offers that; MariaDB's are not.
+Rates per second of the reading process's CPU, warm. The log has inserts, updates and deletes of a table of ten columns in events of 100
+rows or more, and updates in transactions of one row each.
 """
 ROAD_NOTES = f"""\
-`auditor pipeline run` at `local[2]`, with Spark's trigger of 200 ms and `every: 0s`, from a log of one table of ten columns (as above,
-without the transactions of one row) that was written before it started; source and targets run on the same cores. "Sustained" is from
-the beginning of the first batch to the end of the last merge, "from the start" includes that of Python, Java and Spark. Latency is from
-the commit of one row to where a query of PostgreSQL sees it, of {LATENCIES} rows one after the other, once the log is caught up with.
-Memory is the PSS of all processes at the moment when together they had most, CPU time that of each group from the start to the last row.
-Beside it, mysql-replication with an upsert for each row and a commit for each transaction of the source.
-
-Roads from Kafka read the events of the log from a topic of two partitions, in which our encoder wrote them before, and are compared with
-the road from the log to PostgreSQL in the same run.
+`auditor pipeline run` at `local[2]` with `every: 0s`, from a log of one table of ten columns that was written before it started; source
+and targets run on the same cores. "Sustained" is from the beginning of the first batch to the end of the last merge. Latency is from the
+commit of one row to where PostgreSQL shows it, of {LATENCIES} rows. Memory is the PSS of all processes at its peak, CPU time theirs from
+the start to the last row. Roads from Kafka read the same events from a topic of two partitions.
 """
 TABLES_NOTES = f"""\
-`auditor pipeline run` as above, from one source to one target, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
-at random, are committed for a minute. Lag is from the commit of a row to where a query of the target sees it, of all rows of up to
-{WATCHED} tables. DuckDB's file has blocks of 16 KiB, and is opened for each look, up to ten times a second; the loader waits
-meanwhile, and the looks wait for it.
-"One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
-others not. CPU seconds are those of the pipeline's processes in that minute. "Stop" is from the signal to the end of the process, with ten
-seconds of changes still to be carried.
+`auditor pipeline run` as above, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen at random, are committed for a
+minute, 1,000 rows a second. Lag is from the commit of a row to where a query of the target sees it, in up to {WATCHED} tables. "One row in
+each" is a single transaction over all changing tables; it is torn while some of its rows are visible and others not. "Stop" is from the
+signal to the end of the process, with ten seconds of changes still to be carried.
 """
 REFRESH_NOTES = """\
-`auditor pipeline refresh` of tables of 1,000 rows each, from one source to PostgreSQL, beside `auditor pipeline run` as above, which has
-begun, with an empty target. Time is from the start of the command: until it ended, when all rows are in the source's log, and until
-PostgreSQL shows them all. Statements are those of all sessions of the source, transactions those of the target; CPU seconds are those of
-that time.
+`auditor pipeline refresh` of tables of 1,000 rows each, from one source to PostgreSQL, beside `auditor pipeline run`. Time is from the
+start of the command until all rows are in the source's log, and until PostgreSQL shows them all.
 """
-PUBLISH_NOTES = """\
-Inserts, updates and deletes of ten columns as JSON without schemas, into a topic of one partition of the same broker. Both tools have
-published a first row when the log begins to be written, and follow it; their starts do not count. `auditor` publishes exactly once: in
-transactions, each with its position. Its publisher is a process of its own; "all" are it and those that decode and stage. Debezium
-embedded, whose process is Java with a plain producer, publishes at least once. CPU seconds are those of the tools' own processes, and not
-of the servers."""
-
-SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
-side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
-
+CAPTURE_NOTES = """\
+Both tools follow the log of a table of ten columns, and have carried a first row when it begins to be written: neither their starts nor the
+servers count as CPU seconds. *Alone* stages events in files; Debezium hands them to a sink that does nothing. *Into a topic* writes JSON
+without schemas. *Into PostgreSQL* merges; Debezium's sink does each batch of up to 20,480 events by COPY, DELETE and INSERT in one
+transaction. `auditor` carries each event exactly once, Debezium's sinks at least once.
+"""
+SHUFFLED_NOTES = """\
+Two equal tables of DuckDB, read in ranges of the key, beside one statement a side: the slower side's seconds.
+"""
 WRITES_NOTES = """\
-Audits by `method: exact` whose reading is chosen by the writes since the last match, which a column of times counts, beside the same audits
-without them, which know what the last runs found. Hot tables are written in a fifth of their keys, uniform ones in every fiftieth row; what
-differs was written. They take turns; CPU seconds are those of the servers and the auditor, and hold whatever else the machine did. Ratios
-below 1 are won; near 1 both read the same. "At once" are the ranges of keys that the method read before the pre-scan, 0 where none were.
+Audits by `exact` whose reading is chosen by the writes since the last match, beside the same audits without them, in turns. Hot tables are
+written in a fifth of their keys, uniform ones in every fiftieth row. Ratios below 1 are won; near 1 both read the same.
 """
-
 FILES_NOTES = """\
-A Delta table of five columns in a thousand files, compared with itself by `method: exact`, so that each file is read once for both sides;
-the run without `files: kept` reads both. Bytes are those of the files that were read, and of one side's files in all; CPU seconds are the
-auditor's, in whose process DuckDB runs.
+A Delta table of five columns compared with itself by `exact`; without `files: kept` both sides are read. CPU seconds are the auditor's, in
+whose process DuckDB runs.
 """
-
 PRIMARY_NOTES = f"""\
 An application of {CLIENTS} sessions begins {RATE:.0f} transactions a second: five reads by key of the audited table and one update of
-another table. Latency counts from when a transaction was due. Meanwhile audits by the defaults run one after the other, against a copy
-in DuckDB, each as a process that begins anew. The application, the server and the auditor share this machine's cores, so that a primary
-on a machine of its own feels less. InnoDB's buffer pool has {POOL >> 20} MiB, less than the table. "Kept" is the greatest length of
-InnoDB's history list, or the greatest number of dead rows of the written table in PostgreSQL, which snapshots keep from being removed;
-"oldest" is the age of PostgreSQL's oldest snapshot in transactions. `pause_when` is `threads_running: 2`, or `active_sessions: 2`.
+another table. Latency counts from when a transaction was due. Meanwhile audits run one after the other, against a copy in DuckDB. All share
+this machine's cores, so that a primary on a machine of its own feels less. InnoDB's buffer pool has {POOL >> 20} MiB, less than the table.
+"Kept" is the greatest length of InnoDB's history list, or number of dead rows in PostgreSQL, "oldest" the age of its oldest snapshot in
+transactions. `pause_when` is `threads_running: 2`, or `active_sessions: 2`.
 """
-
 ALARM_NOTES = """\
-The service audits a table of MySQL and PostgreSQL every minute and posts to a webhook. One row of the target is damaged by an UPDATE at
-a random moment, and put right at another. Time counts from before the UPDATE to the message; half a minute of it is the wait for the next
-run.
+The service audits a table of MySQL and PostgreSQL every minute and posts to a webhook. Time counts from before the UPDATE that damages a
+row, or puts it right, to the message; half a minute of it is the wait for the next run.
 """
-
 LIVE_NOTES = f"""\
-An audit by `method: exact` of a table of ten columns in which nothing differs, with `summaries: live` and without, both with a pre-scan
-where the audit decides on one after runs that matched. They take turns
-while the pipeline runs, which brought a change of one row in {CHANGED} before.
-CPU seconds are those of the servers' processes; DuckDB is a part of the auditor's own process, and counts there. A live audit is to take
-less than half of both servers' CPU seconds, and to be no slower. "Events per CPU second" are of {EVENTS:,} updates that a pipeline in one
-process, without Spark, reads, stages and merges; of them and of the target's server in the next column.
-With a ledger, each merge also sums up in the target the rows that it finds and leaves.
+An audit by `exact` of a table in which nothing differs, with `summaries: live` and without, in turns, while a pipeline runs that brought a
+change of one row in {CHANGED} before. CPU seconds are those of the servers; DuckDB is a part of the auditor's process. "Events per CPU
+second" are of {EVENTS:,} updates that a pipeline in one process, without Spark, carries, and with the target's server. With a ledger, each
+merge also sums up the rows that it finds and leaves.
 """
 
 
@@ -165,11 +134,10 @@ class Results:
     ratios: list[Ratios] = field(default_factory=list)
     duels: list[Row] = field(default_factory=list)
     growth: list[Row] = field(default_factory=list)
-    threads: list[Row] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
-    publications: list[Publication] = field(default_factory=list)
+    captures: list[Captured] = field(default_factory=list)
     tables: list[Tables] = field(default_factory=list)
     refreshes: list[Refreshed] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
@@ -187,81 +155,56 @@ class Results:
     calls: list[str] = field(default_factory=list)
 
     def markdown(self) -> str:
-        """Return RESULTS.md."""
-        parts = ["# Benchmarks"]
-        if self.duels:
-            real, stand_in = outcome.apart(self.duels)
-            parts += ["## Won and lost", outcome.sentence(real), outcome.NOTES, _table(outcome.HEAD, outcome.table_rows(real))]
-            if stand_in:
-                parts += ["### On the stand-in for Redshift", outcome.sentence(stand_in), outcome.STAND_IN_NOTES]
-                parts.append(_table(outcome.HEAD, outcome.table_rows(stand_in)))
-        parts += ["## Machine and versions", self.machine]
-        parts.append("Measured by:\n\n" + "\n".join(f"- {call}" for call in self.calls))
-        parts.append("Servers: " + "; ".join(f"{name} {version}" for name, version in self.servers.items()) + ".")
-        if self.missing:
-            parts.append("Left out:\n\n" + "\n".join(f"- {name}: {why.rstrip('.')}." for name, why in self.missing.items()))
-        if self.costs:
-            parts += ["## Cost of each method", COST_NOTES, self._cost_table()]
-        if self.ratios:
-            parts += ["## Cost above hashing", RATIO_NOTES, _ratios_table(self.ratios)]
-        if self.duels:
-            parts += [
-                "## Comparison with other tools",
-                COMPARISON_NOTES,
-                "\n".join(f"- {name}: {description}" for name, description in self.tools.items()),
-            ]
-            for pair, rows in dict.fromkeys((row.pair, row.rows) for row in self.duels):
-                parts += [f"### {pair}, {rows:,} rows", _duel_table([row for row in self.duels if (row.pair, row.rows) == (pair, rows)])]
-            parts.append("![seconds](duel-seconds.svg)\n\n![bytes](duel-bytes.svg)")
+        """Return RESULTS.md: a table a question, those that people ask first at its head."""
+        parts = ["# Benchmarks", *self._outcome()]
         if self.growth:
-            parts += [
-                "## Growth",
-                f"{self.growth[0].pair}; ten scattered updates at every size.",
-                _sizes_table(self.growth),
-                "![growth](growth.svg)",
-            ]
-        if self.threads:
-            rows = self.threads[0].rows
-            parts += ["## Connections per side", f"{self.threads[0].pair}, {rows:,} rows.", _threads_table(self.threads)]
-        if self.loads:
-            parts += ["## Readers during audits", LOAD_NOTES, _load_table(self.loads)]
-        if self.streams:
-            parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
-        if self.roads:
-            parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
-        if self.publications:
-            parts += ["## From the binary log into topics", PUBLISH_NOTES, _publish_table(self.publications)]
-        if self.tables:
-            parts += ["## Many tables in one pipeline", TABLES_NOTES, _tables_table(self.tables)]
-        if self.refreshes:
-            parts += ["## First fill of many tables", REFRESH_NOTES, _refresh_table(self.refreshes)]
-        if self.lives:
-            parts += ["## Audits by live summaries", LIVE_NOTES, _live_table(self.lives)]
-        if self.shuffled:
-            parts += ["## Keys in another order than rows", SHUFFLED_NOTES, _shuffled_table(self.shuffled)]
-        if self.writes:
-            parts += ["## Runs that are chosen by writes", WRITES_NOTES, _writes_table(self.writes)]
-        if self.files:
-            parts += ["## Kept sums of files", FILES_NOTES, _files_table(self.files)]
-        if self.primaries:
-            parts += ["## What audits do to a primary", PRIMARY_NOTES, _primary_table(self.primaries)]
-        if self.alarms:
-            parts += ["## From damage to alarm", ALARM_NOTES, _alarm_table(self.alarms)]
-        if self.starts:
-            parts += ["## The start of commands", START_NOTES, _start_table(self.starts)]
-        if self.copies:
-            parts += [
-                "## Tables copied again",
-                repair_tables.COPY_NOTES,
-                _table(repair_tables.COPY_HEAD, repair_tables.copy_rows(self.copies)),
-            ]
-        if self.repaired:
-            parts += [
-                "## Rows repaired",
-                repair_tables.REPAIRED_NOTES,
-                _table(repair_tables.REPAIRED_HEAD, repair_tables.repaired_rows(self.repaired)),
-            ]
-        return "\n\n".join(part.strip() for part in parts) + "\n"
+            parts += ["## Growth", f"{self.growth[0].pair}; ten scattered updates at every size.", _sizes_table(self.growth)]
+        sections: Sequence[tuple[str, str, Sequence[Any], Callable[[Any], str]]] = (
+            ("The start of commands", START_NOTES, self.starts, _start_table),
+            ("From damage to alarm", ALARM_NOTES, self.alarms, _alarm_table),
+            ("What audits do to a primary", PRIMARY_NOTES, self.primaries, _primary_table),
+            ("Audits by live summaries", LIVE_NOTES, self.lives, _live_table),
+            ("Kept sums of files", FILES_NOTES, self.files, _files_table),
+            ("Runs that are chosen by writes", WRITES_NOTES, self.writes, _writes_table),
+            ("Keys in another order than rows", SHUFFLED_NOTES, self.shuffled, _shuffled_table),
+            ("From the binary log to merged tables", ROAD_NOTES, self.roads, _road_table),
+            ("Following the binary log, beside Debezium", CAPTURE_NOTES, self.captures, _capture_table),
+            ("Many tables in one pipeline", TABLES_NOTES, self.tables, _tables_table),
+            ("First fill of many tables", REFRESH_NOTES, self.refreshes, _refresh_table),
+            ("Reading the binary log", STREAM_NOTES, self.streams, _stream_table),
+            ("Tables copied again", repair_tables.COPY_NOTES, self.copies, _copy_table),
+            ("Rows repaired", repair_tables.REPAIRED_NOTES, self.repaired, _repaired_table),
+            ("Readers during audits", LOAD_NOTES, self.loads, _load_table),
+            ("Cost of each method", COST_NOTES, self.costs, _cost_table),
+            ("Cost above hashing", RATIO_NOTES, self.ratios, _ratios_table),
+        )
+        for title, notes, measured, table in sections:
+            if measured:
+                parts += [f"## {title}", _paragraph(notes), table(measured)]
+        return "\n\n".join(part.strip() for part in [*parts, *self._machine()]) + "\n"
+
+    def _outcome(self) -> list[str]:
+        """Return the comparison with other tools."""
+        if not self.duels:
+            return []
+        real, stand_in = outcome.apart(self.duels)
+        said = f"**{outcome.sentence(real)}** {_paragraph(outcome.NOTES)}"
+        parts = ["## Won and lost", said, _table(*outcome.table_rows(real)), "![seconds](duel-seconds.svg)"]
+        parts += ["## The tools", _paragraph(outcome.TOOLS_NOTES), _table(*outcome.tool_rows(real, self.tools))]
+        if stand_in:
+            said = f"{outcome.sentence(stand_in)} {_paragraph(outcome.STAND_IN_NOTES)}"
+            parts += ["## On the stand-in for Redshift", said, _table(*outcome.pair_rows(stand_in))]
+        return parts
+
+    def _machine(self) -> list[str]:
+        """Return where and when all this was measured."""
+        dates = sorted(call[:10] for call in self.calls if call[:1].isdigit())
+        when = dates[0] if len(set(dates)) == 1 else f"from {dates[0]} to {dates[-1]}" if dates else ""
+        runs = f"Measured in {len(dates):,} {'run' if len(dates) == 1 else 'runs'} {when}; `measurements.json` names each, with its load."
+        servers = "; ".join(f"{name} {version}" for name, version in self.servers.items())
+        missing = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in self.missing.items())
+        left_out = f" Left out: {missing}." if missing else ""
+        return ["## Machine and versions", f"{self.machine}. {runs} Servers: {servers}.{left_out}", _paragraph(CONDITIONS_NOTES)]
 
     def write(self, directory: Path) -> None:
         """Write RESULTS.md and its plots to ``directory``."""
@@ -270,24 +213,18 @@ class Results:
         title = f"{first}, {rows:,} rows"
         (directory / "RESULTS.md").write_text(self.markdown(), encoding="utf-8")
         write_dot_plot(directory / "duel-seconds.svg", title, "seconds", _values_by_row(duels, "seconds"))
-        write_dot_plot(directory / "duel-bytes.svg", title, "bytes over the wire", _values_by_row(duels, "bytes"))
-        write_dot_plot(directory / "growth.svg", "10 scattered updates", "seconds", _values_by_row(self.growth, "seconds", "rows"))
 
-    def _cost_table(self) -> str:
-        ran = [cost for cost in self.costs if cost.seconds]
-        labels = list(dict.fromkeys(label for cost in ran for label in cost.seconds))
-        body = [[label, *(_ratio(cost, label) for cost in ran)] for label in labels]
-        bare = [["bare scan in seconds", *(f"{cost.seconds[BARE_SCAN]:.2f}" for cost in ran)]]
-        exact = next((label for label in labels if label == "exact, t = 3"), None)
-        if exact:
-            body.append([
-                "exact, t = 3: times cheaper than as printed",
-                *(f"{cost.seconds[PUBLISHED_STATEMENT] / cost.seconds[exact]:.1f}" for cost in ran),
-            ])  # fmt: skip
-        else:
-            body.append(["exact", *("not supported" for _ in ran)])
-        left_out = "".join(f"\n\n{cost.engine}: not run: {cost.why}." for cost in self.costs if cost.why)
-        return _table(["multiple of a bare scan", *(cost.engine for cost in ran)], bare + body) + left_out
+
+def _cost_table(costs: Sequence[Cost]) -> str:
+    ran = [cost for cost in costs if cost.seconds]
+    labels = list(dict.fromkeys(label for cost in ran for label in cost.seconds))
+    body = [[label, *(_ratio(cost, label) for cost in ran)] for label in labels]
+    bare = [["bare scan in seconds", *(f"{cost.seconds[BARE_SCAN]:.2f}" for cost in ran)]]
+    if EXACT in labels:
+        times = (f"{cost.seconds[PUBLISHED_STATEMENT] / cost.seconds[EXACT]:.1f}" for cost in ran)
+        body.append([f"{EXACT}: times cheaper than as printed", *times])
+    left_out = "".join(f"\n\n{cost.engine}: not run: {cost.why}." for cost in costs if cost.why)
+    return _table(["multiple of a bare scan", *(cost.engine for cost in ran)], bare + body) + left_out
 
 
 def _ratios_table(ratios: Sequence[Ratios]) -> str:
@@ -299,7 +236,7 @@ def _ratios_table(ratios: Sequence[Ratios]) -> str:
             ratio.key,
             f"{ratio.rows:,}",
             f"{ratio.seconds[BASE]:.2f}",
-            *(f"{ratio.seconds[label] / ratio.seconds[BASE]:.2f}" for label in labels),
+            *(f"{ratio.seconds[label] / ratio.seconds[BASE]:.2f}" if label in ratio.seconds else "" for label in labels),
         ]
         for ratio in ran
     ]
@@ -313,34 +250,9 @@ def _ratio(cost: Cost, label: str) -> str:
     return f"{cost.seconds[label] / cost.seconds[BARE_SCAN]:.2f}" if label in cost.seconds else ""
 
 
-def _duel_table(rows: Sequence[Row]) -> str:
-    head = ["scenario", "tool", "seconds", "x auditor", "bytes", "x auditor", "statements", "connections", "peak memory", "result"]
-    body = []
-    for row in rows:
-        ours = next((other for other in rows if other.scenario == row.scenario and other.tool == OURS), None)
-        if row.seconds is None:
-            body.append([row.scenario, row.tool, *[""] * 7, row.why])
-            continue
-        body.append([
-            row.scenario, row.tool, f"{row.seconds:.2f}", _times(row.seconds, ours.seconds if ours else None), f"{row.bytes:,}",
-            _times(row.bytes, ours.bytes if ours and ours.seconds else None), f"{row.wire.statements:,}", str(row.wire.connections),
-            f"{row.memory / 2**20:,.0f} MB", row.verdict,
-        ])  # fmt: skip
-    return _table(head, body)
-
-
-def _times(value: float, ours: float | None) -> str:
-    return f"{value / ours:.1f}" if ours else ""
-
-
 def _sizes_table(rows: Sequence[Row]) -> str:
     body = [[f"{row.rows:,}", row.tool, *_figures(row)] for row in rows]
     return _table(["rows", "tool", "seconds", "bytes", "statements", "peak memory", "result"], body)
-
-
-def _threads_table(rows: Sequence[Row]) -> str:
-    body = [[row.scenario, row.tool, str(row.threads), *_figures(row)] for row in rows]
-    return _table(["scenario", "tool", "connections", "seconds", "bytes", "statements", "peak memory", "result"], body)
 
 
 def _stream_table(streams: Sequence[Stream]) -> str:
@@ -352,92 +264,83 @@ def _stream_table(streams: Sequence[Stream]) -> str:
     return _table(["per CPU second", *(f"{stream.engine} {stream.server.partition('-')[0]}" for stream in ran)], body) + left_out
 
 
-def _manifest(road: Road) -> str:
-    """Return the bytes of a road's greatest manifest, and of the files that it names, with their number if that was measured."""
-    return " / ".join(f"{size:,} bytes" for size in road.manifests[:2]) + "".join(f" in {count:,}" for count in road.manifests[2:])
-
-
 def _road_table(roads: Sequence[Road]) -> str:
     ran = [road for road in roads if road.seconds]
     figures: list[tuple[str, Callable[[Road], str]]] = [
         ("events", lambda road: f"{road.events:,}"),
-        ("load at the start", lambda road: f"{road.load:.1f}"),
         ("sustained, events/s", lambda road: f"{road.sustained:,.0f}"),
         ("from the start, events/s", lambda road: f"{road.events / road.seconds:,.0f}"),
-        ("greatest manifest, and its files", _manifest),
-        ("mysql-replication with upserts, events/s", lambda road: f"{road.row_by_row:,.0f}" if road.row_by_row else ""),
-        ("sustained, times that", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
-        ("sustained, of the road from the log", lambda road: f"{road.sustained / road.direct:.2f}" if road.direct else ""),
-        ("latency p50", lambda road: f"{median(road.latencies):.2f} s" if road.latencies else ""),
-        ("latency, longest", lambda road: f"{max(road.latencies):.2f} s" if road.latencies else ""),
-        ("peak memory, all", lambda road: f"{sum(road.memory.values()) / 2**20:,.0f} MiB"),
-        *((f"- {name}", _memory_of(name)) for name in GROUP_NAMES),
-        ("CPU time, all", lambda road: f"{sum(road.cpu.values()):.0f} s"),
+        ("times mysql-replication with upserts", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
+        ("latency p50, longest", lambda road: f"{median(road.latencies):.2f}, {max(road.latencies):.2f} s" if road.latencies else ""),
+        ("memory", lambda road: f"{sum(road.memory.values()) / 2**20:,.0f} MiB"),
+        ("CPU time", lambda road: f"{sum(road.cpu.values()):.0f} s"),
         ("events per CPU second", lambda road: f"{road.events / sum(road.cpu.values()):,.0f}"),
-        *((f"- {name} ", _cpu_of(name)) for name in GROUP_NAMES),
     ]
-    body = [[label, *(figure(road) for road in ran)] for label, figure in figures]
+    body = [[f"{road.engine} to {road.targets}", *(figure(road) for _, figure in figures)] for road in ran]
     left_out = "".join(f"\n\n{road.engine} to {road.targets}: not run: {road.why}." for road in roads if road.why)
-    return _table(["", *(f"{road.engine} {road.server.partition('-')[0]} to {road.targets}" for road in ran)], body) + left_out
+    return _table(["road", *(label for label, _ in figures)], body) + left_out
 
 
 def _tables_table(measured: Sequence[Tables]) -> str:
-    ran = [entry for entry in measured if entry.lags]
     figures: list[tuple[str, Callable[[Tables], str]]] = [
-        ("load at the start", lambda entry: f"{entry.load:.1f}"),
-        ("rows", lambda entry: f"{entry.events:,}"),
-        ("start to the first rows", lambda entry: f"{entry.first:.1f} s"),
-        *((f"lag, {name}", lambda entry, name=name: f"{entry.lags[name]:.2f} s") for name in ("p50", "p99", "longest")),
-        ("rows that did not arrive", lambda entry: f"{entry.missing:,}"),
-        ("one row in each", lambda entry: f"{entry.together:.2f} s, torn for {entry.torn:.2f} s" if entry.together else "did not arrive"),
-        ("CPU seconds per 1,000 rows", lambda entry: f"{1000 * sum(entry.cpu.values()) / entry.events:.2f}"),
+        ("first rows", lambda entry: f"{entry.first:.1f} s"),
+        ("lag p50, p99, longest", lambda entry: ", ".join(f"{entry.lags[name]:.2f}" for name in ("p50", "p99", "longest")) + " s"),
+        ("lost", lambda entry: f"{entry.missing:,}"),
+        ("one row in each", lambda entry: f"{entry.together:.2f} s, torn for {entry.torn:.2f}" if entry.together else "did not arrive"),
+        ("CPU s per 1,000 rows", lambda entry: f"{1000 * sum(entry.cpu.values()) / entry.events:.2f}"),
         ("files", lambda entry: f"{entry.files:,}"),
         ("stop", lambda entry: f"{entry.stop:.1f} s"),
     ]
-    tables = []
-    for target in dict.fromkeys(entry.target for entry in ran):
-        into = [entry for entry in ran if entry.target == target]
-        body = [[label, *(figure(entry) for entry in into)] for label, figure in figures]
-        tables.append(_table([f"to {target}", *(entry.scenario for entry in into)], body))
+    body = [[entry.target, _carried(entry.scenario), *(figure(entry) for _, figure in figures)] for entry in measured if entry.lags]
     left_out = [f"{entry.target}, {entry.scenario}: not run: {entry.why}." for entry in measured if entry.why]
-    return "\n\n".join([*tables, *left_out])
+    return "\n\n".join([_table(["target", "tables", *(label for label, _ in figures)], body), *left_out])
+
+
+def _carried(scenario: str) -> str:
+    """Return how many tables a scenario has, and how many of them change if not all do."""
+    tables, changing = re.findall(r"([0-9,]+) (?:tables|change)", scenario)
+    return tables if tables == changing else f"{tables}, of which {changing} change"
 
 
 def _refresh_table(measured: Sequence[Refreshed]) -> str:
     ran = [entry for entry in measured if not entry.why]
     groups = ("command", "driver", "Python workers", "Spark's Java", "source", "target")
     figures: list[tuple[str, Callable[[Refreshed], str]]] = [
-        ("load at the start", lambda entry: f"{entry.load:.1f}"),
         ("sent", lambda entry: f"{entry.sent:.1f} s"),
         ("visible in the target", lambda entry: f"{entry.seconds:.1f} s"),
         ("statements a table in the source", lambda entry: f"{entry.statements / entry.tables:.1f}"),
         ("transactions a table in the target", lambda entry: f"{entry.commits / entry.tables:.1f}"),
         *((f"CPU, {name}", lambda entry, name=name: f"{entry.cpu.get(name, 0.0):.1f} s") for name in groups),
     ]
-    body = [[label, *(figure(entry) for entry in ran)] for label, figure in figures]
+    body = [[f"{entry.engine}, {entry.tables:,}", *(figure(entry) for _, figure in figures)] for entry in ran]
     left_out = "".join(f"\n\n{entry.tables:,} tables: not run: {entry.why}." for entry in measured if entry.why)
-    return _table(["", *(f"{entry.engine}, {entry.tables:,} tables" for entry in ran)], body) + left_out
+    return _table(["tables", *(label for label, _ in figures)], body) + left_out
 
 
-def _memory_of(group: str) -> Callable[[Road], str]:
-    return lambda road: f"{road.memory[group] / 2**20:,.0f}" if group in road.memory else ""
-
-
-def _cpu_of(group: str) -> Callable[[Road], str]:
-    return lambda road: f"{road.cpu[group]:.0f}" if group in road.cpu else ""
-
-
-def _publish_table(publications: Sequence[Publication]) -> str:
-    head = ["source", "tool", "events", "seconds", "CPU seconds, all", "of the publisher", "events per CPU second, all", "of the publisher"]
+def _capture_table(captures: Sequence[Captured]) -> str:
+    head = [
+        "source",
+        "road",
+        "tool",
+        "events",
+        "start",
+        "seconds",
+        "CPU seconds",
+        "events per CPU second",
+        "of ours",
+        "memory",
+        "latency p50",
+    ]
+    ours = {(one.engine, one.road): one.per_cpu_second for one in captures if one.tool == OURS}
     body = []
-    for one in publications:
+    for one in captures:
         if one.why:
-            body.append([one.engine, f"{one.tool}: {one.why}", *[""] * (len(head) - 2)])
+            body.append([one.engine, one.road, f"{one.tool}: {one.why}", *[""] * (len(head) - 3)])
             continue
-        own = one.cpu.get("publisher", 0.0)
-        rates = [f"{one.per_cpu_second:,.0f}", f"{one.events / own:,.0f}" if own else ""]
-        spent = [f"{one.seconds:.1f}", f"{sum(one.cpu.values()):.1f}", f"{own:.1f}" if own else ""]
-        body.append([one.engine, one.tool, f"{one.events:,}", *spent, *rates])
+        share = one.per_cpu_second / ours[one.engine, one.road] if ours.get((one.engine, one.road)) else 0.0
+        spent = [f"{one.start:.1f} s", f"{one.seconds:.1f}", f"{sum(one.cpu.values()):.1f}", f"{one.per_cpu_second:,.0f}"]
+        more = [f"{share:.2f}", f"{one.memory / 2**20:,.0f} MiB", f"{median(one.latencies):.2f} s" if one.latencies else ""]
+        body.append([one.engine, one.road, one.tool, f"{one.events:,}", *spent, *more])
     return _table(head, body)
 
 
@@ -571,6 +474,14 @@ def _stream_pace(cost: LiveCost, label: str) -> list[str]:
     return [f"{median(some[label]):,.0f}" if label in some else "" for some in (cost.rates, cost.with_target, cost.speeds)]
 
 
+def _copy_table(copies: Sequence[Copy]) -> str:
+    return _table(repair_tables.COPY_HEAD, repair_tables.copy_rows(copies))
+
+
+def _repaired_table(repaired: Sequence[Repaired]) -> str:
+    return _table(repair_tables.REPAIRED_HEAD, repair_tables.repaired_rows(repaired))
+
+
 def _load_table(loads: Sequence[Load]) -> str:
     head = ["audits, rows", "store", "clients", "requests", "responses", "errors"]
     head += ["list, idle, p50", "list, p50", "list, p99", "x idle", "audits alone", "with readers", "x alone"]
@@ -598,6 +509,11 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def _paragraph(notes: str) -> str:
+    """Return notes as one line, as long paragraphs of Markdown are easier to compare so."""
+    return " ".join(notes.split())
 
 
 def _values_by_row(rows: Iterable[Row], figure: str, label: str = "scenario") -> Mapping[str, Mapping[str, float]]:

@@ -47,14 +47,13 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Job:
-    """The task of a tool. Only the check of its answer uses the rows in ``damage``; ``threads`` is the number of connections per side."""
+    """The task of a tool. Only the check of its answer uses the rows in ``damage``."""
 
     source: Endpoint
     target: Endpoint
     damage: Damage
     rows: int
     directory: Path
-    threads: int = 1
 
 
 @dataclass
@@ -75,8 +74,8 @@ class Tool:
     def install(self) -> None:
         """Install the tool if it is not installed yet. Raises Unavailable."""
 
-    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
-        """Return why the tool cannot compare these engines with this many connections per side; None if it can."""
+    def unsupported_reason(self, pair: Pair) -> str | None:
+        """Return why the tool cannot compare these engines; None if it can."""
         return None
 
     def set_up(self, job: Job) -> None:
@@ -129,7 +128,7 @@ class Reladiff(Tool):
     columns_not_on_stand_in: tuple[str, ...] = ()
     """Beginnings of the names of columns that are left out on the stand-in for Redshift, where it fails through no fault of the tool's."""
     connections: int = 1
-    """Connections a side where the task asks for one."""
+    """Connections a side."""
     description: str = "bisection by checksums; downloads segments below a threshold"
     program: Path = field(default_factory=Path)
 
@@ -143,7 +142,7 @@ class Reladiff(Tool):
         keys = [part for key in job.damage.shape.key for part in ("-k", key)]
         columns = [part for column in job.damage.shape.columns if not column.startswith(left_out) for part in ("-c", column)]
         ends = [job.source.plain, table, job.target.plain, table]
-        return [[str(self.program), *ends, *keys, *columns, "--json", "-j", str(max(job.threads, self.connections)), *self.options]]
+        return [[str(self.program), *ends, *keys, *columns, "--json", "-j", str(self.connections), *self.options]]
 
     def environment(self, job: Job) -> dict[str, str]:
         return {"COLUMNS": "100000", "DO_NOT_TRACK": "1"}
@@ -170,12 +169,12 @@ class DataValidation(Tool):
     def install(self) -> None:
         self.program = install_program("dvt", "python3.11", ("google-pso-data-validator==8.10.1",), "data-validation")
 
-    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
+    def unsupported_reason(self, pair: Pair) -> str | None:
         if pair[0] in ("mariadb", "replica"):
             return "it does not support MariaDB: DECIMAL values are wrong, and differences are missed"
         if pair[1] == "redshift":
             return "its Redshift SQL formats decimals in a way that the stand-in does not support"
-        return None if threads == 1 else "it supports only one connection per side"
+        return None
 
     def set_up(self, job: Job) -> None:
         home = job.directory / "connections"
@@ -237,10 +236,10 @@ class TableSync(Tool):
         if not shutil.which(self.name):
             raise Unavailable("not installed; install it with: apt-get install percona-toolkit")
 
-    def unsupported_reason(self, pair: Pair, threads: int) -> str | None:
+    def unsupported_reason(self, pair: Pair) -> str | None:
         if not {*pair} <= {*MYSQL_FAMILY}:
             return "it supports only MySQL and MariaDB"
-        return None if threads == 1 else "it supports only one connection per side"
+        return None
 
     def commands(self, job: Job) -> list[list[str]]:
         ends = [f"h=127.0.0.1,P={end.port},u=root,D=audit,t={job.damage.shape.table}" for end in (job.source, job.target)]

@@ -32,7 +32,7 @@ from auditor.store import Store, open_store, pipelines
 from benchmarks import process, stream
 from benchmarks.copies import BUCKET, ROLE
 from benchmarks.servers import Servers
-from tests.servers import mysql, postgres, s3
+from tests.servers import mysql, postgres, s3, spark_cluster
 from tests.servers.process import Unavailable
 from tests.servers.redshift import StandIn
 
@@ -40,7 +40,8 @@ ENGINES = stream.ENGINES
 PIPELINE, SCHEMA, TABLE = "road", "road", stream.TABLE_NAME
 PG, BOTH, S3 = "PostgreSQL", "PostgreSQL and DuckDB", "Redshift stand-in, by COPY from S3"
 LARGE = "Redshift stand-in, by merges of 2,000,000"
-TARGETS = {PG: ("pg",), BOTH: ("pg", "duck"), S3: ("red",), LARGE: ("red",)}
+ONE_CORE, CLUSTER = "PostgreSQL, at local[1]", "PostgreSQL, on a cluster of two workers"
+TARGETS = {PG: ("pg",), BOTH: ("pg", "duck"), S3: ("red",), LARGE: ("red",), ONE_CORE: ("pg",), CLUSTER: ("pg",)}
 
 LARGE_MERGE = 2_000_000
 """Rows of a transaction, as a warehouse has them. The stand-in holds the files of a COPY in memory, of which it has too little for ten
@@ -67,11 +68,14 @@ pipelines:
   {pipeline}:
     source: {{connection: source, tables: [{table}]}}
     staging: {{path: "{folder}/staging"}}
+    master: "{master}"
     targets: {{{targets}}}
 """
 
 GROUPS = {
     "SparkSubmit": "Spark's Java",
+    "CoarseGrainedExecutorBackend": "Spark's Java",
+    "spark.deploy": "Spark's Java",
     "python_streaming_source_runner": "planner",  # of measurements from when Spark's streaming planned the batches
     "pyspark": "Python workers",
     "target_process loader": "loader of DuckDB",
@@ -79,11 +83,9 @@ GROUPS = {
 }
 """What the command line of a process contains, and what it is; the driver has none of these."""
 
-GROUP_NAMES = (*GROUPS.values(), "driver")
-
 
 Through = tuple[str, Mapping[str, str]]
-"""The URL of the stand-in of Redshift, and the environment that leads to its files; empty where it is no target."""
+"""The URL of the stand-in of Redshift or of a cluster, and the environment that leads there; empty where there is none."""
 
 
 @dataclass
@@ -130,8 +132,10 @@ def measure(servers: Servers, engine: str, rows: int, words: Sequence[str] = ())
             urls = {"pg": target.url, "duck": f"duckdb:///{folder}/warehouse.duckdb"}
             try:
                 through: AbstractContextManager[Through] = _stand_in(servers, road) if targets in (S3, LARGE) else nullcontext(("", {}))
-                with through as (redshift, environment):
-                    start = run(road, Path(folder), source.url, {**urls, "red": redshift}, environment, rows)
+                local: Through = ("local[1]" if targets == ONE_CORE else "local[2]", {})
+                at: AbstractContextManager[Through] = _cluster(Path(folder)) if targets == CLUSTER else nullcontext(local)
+                with through as (redshift, environment), at as (master, more):
+                    start = run(road, Path(folder), source.url, {**urls, "red": redshift}, {**environment, **more}, rows, master=master)
             except Unavailable as reason:
                 road.why = str(reason)
         if targets == PG:
@@ -165,6 +169,19 @@ def _stand_in(servers: Servers, road: Road) -> Iterator[Through]:
         bucket.stop()
 
 
+@contextmanager
+def _cluster(folder: Path) -> Iterator[Through]:
+    """Run a standalone cluster of two workers of a core each, and yield its master's URL and the environment that leads to it."""
+    with spark_cluster.cluster(folder, {}) as master:
+        found, here = spark_cluster.environment(folder), os.environ
+        yield master, {name: value for name, value in found.items() if here.get(name) != value}
+
+
+def _cluster_processes() -> list[int]:
+    """Return the processes of a cluster that this one started."""
+    return [pid for pid in process.process_tree(os.getpid()) if "spark.deploy" in process.command_line(pid)]
+
+
 def _watch_manifests(client: Any, road: Road, done: threading.Event) -> None:
     """Note the greatest manifest that is there at a moment, and the bytes of what lies beside it."""
     while not done.wait(SAMPLING):
@@ -175,7 +192,15 @@ def _watch_manifests(client: Any, road: Road, done: threading.Event) -> None:
 
 
 def run(
-    road: Road, folder: Path, source: str, urls: Mapping[str, str], environment: Mapping[str, str], rows: int, *, is_timed: bool = True
+    road: Road,
+    folder: Path,
+    source: str,
+    urls: Mapping[str, str],
+    environment: Mapping[str, str],
+    rows: int,
+    *,
+    is_timed: bool = True,
+    master: str = "local[2]",
 ) -> Place:
     """Let a pipeline catch up with a written log, and then carry single rows if these are timed; return where the log begins."""
     names = TARGETS[road.targets]
@@ -187,7 +212,7 @@ def run(
     chosen = ", ".join(f"{name}: {{connection: {name}, schema: {SCHEMA}, {merges}}}" for name in names)
     connections = "\n".join(f'  {name}: {{url: "{urls[name]}", write: {{url: "{urls[name]}"}}}}' for name in names)
     values = {"source": source, "connections": connections, "folder": folder, "pipeline": PIPELINE, "table": TABLE}
-    (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values, targets=chosen))
+    (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values, targets=chosen, master=master))
     with closing(mysql.connect(source)) as connection, connection.cursor() as cursor:
         stream.make_table(cursor)
         with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
@@ -201,7 +226,7 @@ def run(
                 road.seconds = time.monotonic() - began
                 road.sustained = road.events / (time.time() - first_batch(folder / "log"))
                 if road.targets == PG and is_timed:
-                    road.latencies = _time_rows(cursor, urls["pg"])
+                    road.latencies = time_rows(cursor, urls["pg"])
     return start
 
 
@@ -246,7 +271,7 @@ def first_batch(log: Path) -> float:
     raise RuntimeError(f"{log} names no batch")
 
 
-def _time_rows(cursor: Any, target: str) -> list[float]:
+def time_rows(cursor: Any, target: str) -> list[float]:
     """Commit single rows in the source, and return the seconds until PostgreSQL has each."""
     times = []
     with closing(postgres.connect(target)) as connection, connection.cursor() as reader:
@@ -267,14 +292,16 @@ def _time_rows(cursor: Any, target: str) -> list[float]:
 
 @contextmanager
 def watching(root: int, road: Road) -> Iterator[None]:
-    """Sample memory and CPU time of a process and those below it during the block."""
+    """Sample memory and CPU time of a process, those below it, and those of a cluster, during the block."""
     done = threading.Event()
 
     def sample() -> None:
         processes: dict[int, tuple[str, float]] = {}
         while not done.wait(SAMPLING):
             memory: Counter[str] = Counter()
-            for pid in process.process_tree(root):
+            for pid in dict.fromkeys(
+                [*process.process_tree(root), *(below for top in _cluster_processes() for below in process.process_tree(top))]
+            ):
                 group = group_of(process.command_line(pid))
                 memory[group] += process.proportional_bytes(pid)
                 processes[pid] = group, max(process.cpu_seconds(pid), processes.get(pid, ("", 0.0))[1])

@@ -5,9 +5,11 @@ The tables have 1,000 rows, as most tables have few. CPU time is that of the com
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,12 +20,16 @@ from benchmarks import data, duel, process
 from benchmarks.auditor_tool import ROOT, Auditor
 from benchmarks.rivals import RELADIFF, Endpoint, Job, install_program
 from benchmarks.servers import Servers
+from tests.servers import mysql, postgres
 from tests.servers.process import Unavailable
 
 PAIR = ("mariadb", "postgres")
 ROWS = 1000
 AUDITS = 200
 """Audits of the configuration that is listed and checked."""
+
+COPIES = [f"copy_{number:03}" for number in range(AUDITS)]
+"""Tables that one command compares, and another tool by a command each."""
 
 DRIVERS = "import pymysql, psycopg2"
 """What a run between these two servers cannot do without."""
@@ -51,6 +57,8 @@ class _Command:
     line: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     codes: tuple[int, ...] = (0,)
+    repeats: bool = True
+    """Whether it is repeated as often as asked for; else it is measured once, after it has run once: it takes a minute or more."""
 
 
 def measure(servers: Servers, repeat: int, directory: Path) -> Iterator[Start]:
@@ -62,17 +70,22 @@ def measure(servers: Servers, repeat: int, directory: Path) -> Iterator[Start]:
     home.mkdir()
     for engine, url in zip(PAIR, urls, strict=True):
         data.load(engine, url, damage.shape, table)
+    _copy(urls, damage.shape.table)
     try:
-        job = Job(Endpoint(PAIR[0], urls[0]), Endpoint(PAIR[1], urls[1]), damage, ROWS, home, 1)
+        job = Job(Endpoint(PAIR[0], urls[0]), Endpoint(PAIR[1], urls[1]), damage, ROWS, home)
         commands = [*_own(job), *_python()]
         for command in (_reladiff(job), *map(_version, OTHERS)):
             if isinstance(command, Start):
                 yield command
             else:
                 commands.append(command)
+                if command.tool == RELADIFF.name:
+                    commands.append(_for_each_copy(command, damage.shape.table))
         runs: dict[int, list[process.CompletedCommand]] = {number: [] for number in range(len(commands))}
         for turn in range(repeat + 1):  # the first one, which is not counted, makes the store and warms the files
             for number, command in enumerate(commands):
+                if turn > 1 and not command.repeats:
+                    continue
                 done = process.run(command.line, environment=command.environment, cwd=home)
                 if turn:
                     runs[number].append(done)
@@ -81,12 +94,34 @@ def measure(servers: Servers, repeat: int, directory: Path) -> Iterator[Start]:
     finally:
         for engine, url in zip(PAIR, urls, strict=True):
             data.drop(engine, url, damage.shape)
+        _drop_copies(urls)
+
+
+def _copy(urls: Sequence[str], table: str) -> None:
+    """Copy the table on both sides, with its key, as often as one command compares it."""
+    _drop_copies(urls)
+    with mysql.connect(urls[0]) as connection, connection.cursor() as cursor:
+        for name in COPIES:
+            cursor.execute(f"CREATE TABLE {name} LIKE {table}")
+            cursor.execute(f"INSERT INTO {name} SELECT * FROM {table}")
+    with closing(postgres.connect(urls[1])) as target, target.cursor() as cursor:
+        for name in COPIES:
+            cursor.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING ALL)")
+            cursor.execute(f"INSERT INTO {name} SELECT * FROM {table}")
+
+
+def _drop_copies(urls: Sequence[str]) -> None:
+    with mysql.connect(urls[0]) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS {', '.join(COPIES)}")
+    with closing(postgres.connect(urls[1])) as target, target.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS {', '.join(COPIES)}")
 
 
 def _own(job: Job) -> Iterator[_Command]:
     """Yield the auditor's commands; what they say is checked by their exit code, which is 0 for a match alone."""
     Auditor().set_up(job)
     _write_many(job.directory)
+    _write_copies(job)
     environment = {"PYTHONPATH": str(ROOT)}
     table = job.damage.shape.table
     lines = {
@@ -102,6 +137,17 @@ def _own(job: Job) -> Iterator[_Command]:
     }
     for what, line in lines.items():
         yield _Command(Auditor.name, what, [sys.executable, "-m", "auditor", *line], environment)
+    line = [sys.executable, "-m", "auditor", "run", "--all", "--quiet", "--config", "copies.yaml"]
+    yield _Command(Auditor.name, f"run --all, {len(COPIES)} tables of {ROWS:,} rows, stored", line, environment, repeats=False)
+
+
+def _write_copies(job: Job) -> None:
+    """Write a configuration of an audit for each copy of the table."""
+    sides = {"source": job.source, "target": job.target}
+    audits = {name: {**{side: {"connection": side, "table": name} for side in sides}, "key": list(job.damage.shape.key)} for name in COPIES}
+    connections = {side: {"url": end.url} for side, end in sides.items()}
+    configuration = {"connections": connections, "store": {"url": "sqlite:///copies.db"}, "audits": audits}
+    (job.directory / "copies.yaml").write_text(yaml.safe_dump(configuration))
 
 
 def _write_many(directory: Path) -> None:
@@ -135,6 +181,13 @@ def _reladiff(job: Job) -> _Command | Start:
     except (Unavailable, OSError, ValueError) as reason:
         return Start(RELADIFF.name, what, why=str(reason))
     return _Command(RELADIFF.name, what, line, RELADIFF.environment(job)) if verdict == "right" else Start(RELADIFF.name, what, why=verdict)
+
+
+def _for_each_copy(command: _Command, table: str) -> _Command:
+    """Return a shell's loop of another tool's command over the copies of the table."""
+    lines = (shlex.join(name if word == table else word for word in command.line) for name in COPIES)
+    what = f"{len(COPIES)} tables of {ROWS:,} rows, a command each"
+    return _Command(command.tool, what, ["sh", "-c", "\n".join(["set -e", *lines])], command.environment, repeats=False)
 
 
 def _version(program: str) -> _Command | Start:

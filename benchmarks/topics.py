@@ -23,8 +23,8 @@ from auditor.pipeline.binlog.log_connection import Request, Source, log_status
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.events import Place, TableSchema
-from auditor.pipeline.messages.envelope import Encoder, number_in_transactions
 from auditor.pipeline.messages.source_block import Names
+from auditor.pipeline.messages.writing import Encoder, number_in_transactions
 from auditor.store import open_store, pipelines
 from benchmarks import road, stream
 from benchmarks.road import Road

@@ -24,7 +24,7 @@ PAGES = {
 }
 """Pages of the site that are files outside docs/, by their path in the repository."""
 
-PICTURES = {f"benchmarks/{name}.svg": f"assets/{name}.svg" for name in ("duel-seconds", "duel-bytes", "growth")}
+PICTURES = {f"benchmarks/{name}.svg": f"assets/{name}.svg" for name in ("duel-seconds",)}
 """Pictures of these pages."""
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|<)([^)#\s]+)(#[^)\s]*)?(?=\))")

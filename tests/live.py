@@ -272,8 +272,9 @@ class Engines:
         """A line for each engine: which version ran, and how, or why none did."""
         failures = self.failures()
         lines = []
-        width = max([10, *(len(name) + 1 for name in self._starts)])
-        for name in dict.fromkeys([*self._engines, *self._starts]):
+        names = dict.fromkeys([*self._engines, *self._starts])
+        width = max(len(name) for name in names) + 1 if names else 0
+        for name in names:
             if name not in self._starts:
                 lines.append(f"{name:<{width}}not asked for")
             elif name in failures:

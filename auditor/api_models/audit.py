@@ -246,12 +246,12 @@ class Audit(ApiModel):
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
     since: dt.datetime | None = Field(
-        description="When the first of the runs started that ended in the last verdict, one after the other; null without a verdict, and"
-        " for a rolling audit."
+        description="When the first of the runs started that ended in the last verdict, one after the other; of a rolling audit, when its"
+        " last incident was opened or closed. Null without a verdict, and for a rolling audit that never had an incident."
     )
     change: Change | None = Field(
         description="`new`: the last run was the first that did not match. `still`: earlier ones did not match either. `recovered`: the"
-        " last run was the first that matched again. Null for any other match."
+        " last run was the first that matched again. Null for any other match. Of a rolling audit it is the table that does, not the run."
     )
     table: SharedTableStatus | None = Field(description="How the target's table stands, if other audits name columns of it; else null.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)

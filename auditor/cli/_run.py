@@ -72,6 +72,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, store: Store |
         printer = _Printer(options, store, watch, names)
         works = (partial(_run_one, options, configured, store, name, watch, overrides, interruption) for name in names)
         with (
+            prefetch.keeping() if len(names) > 1 else nullcontext(),
             notifying(configured, store) as notify,
             closing(side_by_side(works, options.jobs, stopped, interruption)) as ended,  # also where standard output is closed
         ):

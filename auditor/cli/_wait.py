@@ -40,9 +40,6 @@ def wait_for(names: list[str], ask: Ask, options: argparse.Namespace) -> int:
             for name in names:
                 if name not in found or found[name].outcome == "waiting":
                     found[name] = ask(name)
-                if not options.quiet and found[name].outcome == "waiting" and said.get(name) != found[name].sentence:
-                    said[name] = found[name].sentence
-                    print(f"auditor: {visible(name)}: waiting: {visible(said[name])}", file=sys.stderr, flush=True)
             answered = time.monotonic()
         except AuditorError as error:
             if not error.retryable or time.monotonic() - answered > durations().client_outage or time.monotonic() >= deadline:
@@ -52,6 +49,10 @@ def wait_for(names: list[str], ask: Ask, options: argparse.Namespace) -> int:
         outcomes = {found[name].outcome for name in names}
         if "waiting" not in outcomes or "mismatch" in outcomes or time.monotonic() >= deadline:
             break
+        for name in names if not options.quiet else ():
+            if found[name].outcome == "waiting" and said.get(name) != found[name].sentence:
+                said[name] = found[name].sentence
+                print(f"auditor: {visible(name)}: waiting: {visible(said[name])}", file=sys.stderr, flush=True)
         time.sleep(min(durations().verification_poll, max(0.0, deadline - time.monotonic())))
     return _print([found[name] for name in names], options)
 

@@ -69,7 +69,7 @@ class Connection:
         self.side: Side = side
         self.name = name
         self.settings = settings
-        self.kept: prefetch.KeptSessions | None = None
+        self.kept: prefetch.KeptSessions | None = prefetch.kept_for(settings.url)
         """Where sessions are taken from and left, if they are kept."""
         self.can_reopen = True
         """False of a connection inside another's snapshot, which no new session could join."""
@@ -108,7 +108,7 @@ class Connection:
         self.server_notes: list[str] = []
         """What a person should know of the server, a sentence each; empty before the first connection."""
         self._lost_sessions = (0, 0)
-        """Statements and bytes of sessions that were lost."""
+        """Statements and bytes of sessions that were lost or left; less those of others in a session that was kept."""
 
     @property
     def session(self) -> Session:
@@ -134,6 +134,8 @@ class Connection:
             kept = self.kept.take(self.settings) if self.kept else None
             session = kept or _open_unless_stopped(connect, self._stopped, prefetch.opens_file(self.settings.url))
             self._session = session
+            if kept:  # what others did in it is none of this run's
+                self._lost_sessions = (self._lost_sessions[0] - kept.statements, self._lost_sessions[1] - kept.bytes_received())
             if limits.parallel_workers is not None and not kept:
                 try:
                     session.allow_workers(limits.parallel_workers)
@@ -167,6 +169,7 @@ class Connection:
         """Keep the session for the next connection to the same database, if any are kept; no statement in it may run or have failed."""
         with self._use:
             if self.kept and self._session and not self._in_snapshot:
+                self._lost_sessions = (self.statements, self.received())
                 self.kept.put(self.settings, self._session)
                 self._session = None
 

@@ -1,4 +1,4 @@
-"""Sessions that are open before they are asked for: opened early for a run, or left over by an audit that was planned before.
+"""Sessions that are open before they are asked for: opened early for a run, or left over by the audit before.
 
 Servers answer logins while Python still loads the modules that a run needs later. A session that was opened early waits until a run asks
 for one with the same URL and limits; those that nobody asks for are closed.
@@ -49,7 +49,7 @@ def connecting(settings: Settings, audit: str) -> Iterator[None]:
 
 
 class KeptSessions:
-    """Sessions of audits that were planned one after another: the next one on the same database needs no login, nor to open a file."""
+    """Sessions of audits that follow one another: the next one on the same database needs no login, nor to open a file."""
 
     def __init__(self) -> None:
         self._free: dict[tuple[str, object], list[tuple[Session, float]]] = defaultdict(list)
@@ -76,6 +76,25 @@ class KeptSessions:
         for session, _ in (one for free in self._free.values() for one in free):
             session.close()
         self._free.clear()
+
+
+_kept: list[KeptSessions] = []
+"""The sessions of the runs of this process, while it keeps them; the last ones count."""
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Keep the sessions of runs in the block for the next run on the same server."""
+    _kept.append(KeptSessions())
+    try:
+        yield
+    finally:
+        _kept.pop().close()
+
+
+def kept_for(url: str) -> KeptSessions | None:
+    """Return where sessions are kept now; not those that have a file open, which others may want to write between two runs."""
+    return _kept[-1] if _kept and not opens_file(url) else None
 
 
 def connect(url: str, statement_timeout: float, lock_timeout: float) -> Session:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor import canonical
-from auditor.api_models.audit import Definition
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Plan
+
+if TYPE_CHECKING:
+    from auditor.api_models.audit import Definition
 
 IGNORED_SETTINGS = frozenset(
     {

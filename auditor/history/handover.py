@@ -90,6 +90,8 @@ class Outcome:
     """Whether a resume may get further than this run did; only for a run that is not done."""
     proved: tuple[str, ...] = ()
     """Shapes of statements whose rows this run held against a count of the whole table."""
+    save_costs: Callable[[], None] = lambda: None
+    """Saves what the run cost, unless that is saved already; part of the transaction in which its end is stored."""
 
 
 class Checkpoint(Protocol):

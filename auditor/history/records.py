@@ -27,6 +27,7 @@ from auditor.masking import partition_label
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time, similarity_error
 from auditor.store import Store, audit_state, costs, pruning, rolling_parts, run_lifecycle, runs, salt
 from auditor.store import audit_state as stored_left_out
+from auditor.store.audit_state import Changes
 from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
@@ -144,41 +145,53 @@ def _end_partition(part: RollingPart, end: int) -> int:
     return end if part.end is None else part.end
 
 
-def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | None = None) -> None:
-    """Store how a run ended, without masked values and with its evidence, and prune the store. Raises StoreError."""
+def save_result(store: Store, outcome: Outcome, seal: Seal | None = None) -> None:
+    """Store how a run ended, without masked values and with its evidence, in one transaction. Raises StoreError."""
+    store.write(lambda _: _save_result(store, outcome, seal))
+
+
+def _save_result(store: Store, outcome: Outcome, seal: Seal | None) -> None:
     digest = key_digests.salted(salt.get_salt(store))
     report = key_digests.hide_report(outcome.report, digest)
     plan = report.plan
-    settings = _own_settings(runs.get_run(store, report.run))
-    if report.state is State.DONE and plan and plan.partition_ranges and report.comparison and settings:
+    run = runs.get_run(store, report.run)
+    settings = _own_settings(run)
+    # First, because it locks the run before the state of its audit, as whatever else ends or continues a run.
+    schema = outcome.schema if report.state is State.DONE else None  # of another one a plan stored it, or there is none
+    run_lifecycle.finish_run(store, report.run, to_store_outcome(report, outcome.partition_map), seal, schema=schema)
+    if settings is None:
+        return
+    if report.state is State.DONE and plan and plan.partition_ranges and report.comparison:
         # Also without a verdict: partitions that never settle must not keep the others from being read.
-        read_at, layout = _read_moment(store, report, plan), fingerprint.hash_layout(plan, settings)
+        read_at, layout = _read_moment(run, report, plan), fingerprint.hash_layout(plan, settings)
         latest = max((part.at for part in rolling_parts.list_parts(store, report.audit, layout)), default=read_at)
         # Later than every other part, even if the clock was set back.
         at = max(report.began or read_at, latest + dt.timedelta(microseconds=1))
         for first, end in plan.partition_ranges:
             part = RollingPart(first=first, end=end, run=report.run, at=at, watermark=read_at)
             rolling_parts.record_part(store, report.audit, layout, part)
-    if report.state is State.DONE and settings and plan and outcome.left_out is not None:
+    if report.state is State.DONE and plan and outcome.left_out is not None:
         rows = key_digests.hide_left_out(outcome.left_out, plan, digest)
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
-    # After the parts, because a finished run would not record them again.
-    run_lifecycle.finish_run(store, report.run, to_store_outcome(report, outcome.partition_map), seal)
-    if outcome.proved and settings and report.state is State.DONE:
+    changes: Changes = {}
+    if outcome.proved and report.state is State.DONE:
         before = [shape for shape in audit_state.get_state(store, report.audit).counted_shapes if shape not in outcome.proved]
-        audit_state.update_state(store, report.audit, counted_shapes=[*before, *outcome.proved][-MOST_PROVED:])
-    if settings and (report.verified_through or report.within_threshold_through):
-        verified, within = report.verified_through, report.within_threshold_through
-        audit_state.update_state(
-            store, report.audit, verified_settings=settings, verified_through=verified, within_threshold_through=within
-        )
-    # Pruning reads all runs of all audits, too slow to do after every run.
+        changes["counted_shapes"] = [*before, *outcome.proved][-MOST_PROVED:]
+    if report.verified_through or report.within_threshold_through:
+        changes["verified_settings"] = settings
+        changes["verified_through"], changes["within_threshold_through"] = report.verified_through, report.within_threshold_through
+    if changes:
+        audit_state.update_state(store, report.audit, **changes)
+
+
+def prune_at_times(store: Store, limits: Retention) -> None:
+    """Prune the store, unless this process did a while ago: it reads all runs of all audits. Raises StoreError."""
     if time.monotonic() - _last_pruned.get(store, -durations().store_pruning) >= durations().store_pruning:
         _last_pruned[store] = time.monotonic()
         pruning.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC), journal=limits.journal)
 
 
-def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:
+def _read_moment(run: StoredRun, report: Report, plan: Plan) -> dt.datetime:
     """Return the time at which the run's data was valid: where it was aligned, its watermark, else its first start, before any resume.
 
     With a history it is not later than the oldest change that was in flight.
@@ -187,9 +200,8 @@ def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:
         return report.aligned.time
     if plan.watermark:
         return parse_time(plan.watermark)
-    started = runs.get_run(store, report.run).started
     in_flight = report.differences.history.oldest if report.differences is not None and report.differences.history else None
-    return min(moment for moment in (report.began, started, in_flight) if moment)
+    return min(moment for moment in (report.began, run.started, in_flight) if moment)
 
 
 def with_verified_through(store: Store, report: Report) -> Report:
@@ -206,7 +218,7 @@ def with_verified_through(store: Store, report: Report) -> Report:
     settings, plan = _own_settings(run), report.plan
     reads_source = report.live is None or bool(report.live.scanned)  # a match with the stream says nothing of what the log does not
     if report.verdict is Verdict.MATCH and plan and not plan.slice and settings and reads_source:
-        read_at, all_equal = _read_moment(store, report, plan), not report.within_threshold
+        read_at, all_equal = _read_moment(run, report, plan), not report.within_threshold
         if plan.partition_ranges:
             parts = _parts_as_read(store, report, plan, settings, read_at)
             read_at = min((piece.at for piece in parts if piece.at), default=read_at)

@@ -20,9 +20,9 @@ from auditor.pipeline.kafka.topics import Topic
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held
 from auditor.pipeline.merge.table_merge import Merged
-from auditor.pipeline.messages.envelope import transaction_ids
 from auditor.pipeline.messages.other_topics import TransactionMessages
 from auditor.pipeline.messages.source_block import Names
+from auditor.pipeline.messages.writing import transaction_ids
 from auditor.pipeline.staged_parts import read_part
 
 Found: TypeAlias = tuple[str, int, Counter[str]]

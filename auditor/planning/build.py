@@ -18,7 +18,7 @@ from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import conventions, introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes, expect_costs
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from auditor.planning.writes import choose_by_writes
 
 Finish = Callable[[Mapping[Side, Endpoint], Plan], Plan]

@@ -14,7 +14,7 @@ from auditor.errors import BadExpression, NoSuchObject, PlanError
 from auditor.model import Plan, Side
 from auditor.planning import chunks, conventions
 from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns, masked_in_query
-from auditor.planning.planner import MAX_KEYS_PER_ROW, Bounds
+from auditor.planning.partitioning import MAX_KEYS_PER_ROW, Bounds
 from auditor.sql import render
 from auditor.sql.relation import relation
 from auditor.sql.side_query import read_query

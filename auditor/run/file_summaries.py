@@ -30,7 +30,7 @@ from auditor.history.handover import Checkpoint
 from auditor.model import Chunk, FileLayout, FilesExpected, FilesRead, Partitioning, Plan, Prescan, Side
 from auditor.planning import build, planner
 from auditor.planning.columns import Endpoint
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.prescan import ReadResult, some_keys
 from auditor.run.scan import Stage, scan

@@ -68,7 +68,7 @@ class Overview:
     incident: Incident | None
     """The open incident, with who acknowledged it."""
     streak: Streak | None
-    """Since when the audit has its last verdict, and what came before; None without a verdict, and for a rolling audit."""
+    """Since when the audit has its last verdict, and what came before; None without one, and for rolling audits without an incident."""
     group: str
     """The group of tables that the audit is of; empty if it is of none."""
     owner: str | None
@@ -193,9 +193,18 @@ def _recent(kept: Mapping[str, Sequence[runs.StoredRun]], at: dt.datetime) -> di
 
 
 def find_streaks(store: Store, standings: Mapping[str, Standing]) -> dict[str, Streak]:
-    """Return the streak of each audit that has a verdict. A rolling audit has none: its last run says less than its whole table."""
-    newest = {name: standing.run for name, standing in standings.items() if standing.run and "rolling" not in standing.run.definition}
-    return streaks.find_streaks(store, newest)
+    """Return the streak of each audit that has a verdict: of a rolling one that of its whole table, which its incidents tell."""
+    newest = {name: standing.run for name, standing in standings.items() if standing.run}
+    rolling = {name: run for name, run in newest.items() if "rolling" in run.definition}
+    found = streaks.find_streaks(store, {name: run for name, run in newest.items() if name not in rolling})
+    last = incidents.list_last(store, rolling) if rolling else {}
+    for name, incident in last.items():
+        verdict, run = standings[name].verdict, rolling[name].run
+        if verdict is Verdict.MISMATCH and incident.closed is None:
+            found[name] = Streak(incident.opened, None, incident.first_run == run)
+        elif verdict is Verdict.MATCH and incident.closed is not None:
+            found[name] = Streak(incident.closed, Verdict.MISMATCH, incident.closing_run == run)
+    return found
 
 
 def list_days(store: Store, listed: Sequence[Overview], first: dt.date) -> dict[str, dict[dt.date, Verdict]]:

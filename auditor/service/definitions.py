@@ -9,7 +9,6 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from auditor.api_models.audit import Definition, Overrides
 from auditor.config import Audit, ConnectionSettings, Settings, validate_audit
 from auditor.errors import ConfigError
 from auditor.history import fingerprint
@@ -18,6 +17,7 @@ from auditor.planning import proxy, requested_slice
 from auditor.planning.proxy import Combined, Leg
 
 if TYPE_CHECKING:
+    from auditor.api_models.audit import Definition, Overrides
     from auditor.store import Store
     from auditor.store.runs import StoredRun
 

@@ -16,8 +16,8 @@ from auditor.errors import ConfigError, PartsGone
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.messages.envelope import Encoder
 from auditor.pipeline.messages.source_block import Names
+from auditor.pipeline.messages.writing import Encoder
 from auditor.pipeline.poison import log_file, skipped_line
 from auditor.pipeline.stream_positions import place_in_stream, place_texts
 from auditor.pipeline.table_events import EventPlace, Events, TableEvents, find_place, leave_out, without

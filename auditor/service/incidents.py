@@ -70,8 +70,11 @@ def follow_run(store: Store, report: Report) -> None:
     """
     if report.state is not State.DONE or report.other_settings or report.audit == ad_hoc_audit(report.run):
         return
-    severity = _find_severity(store, report)
     before = incidents.get_open(store, report.audit)
+    read_all_equal = report.verdict is Verdict.MATCH and not report.within_threshold and not (report.plan and report.plan.partition_ranges)
+    if before is None and read_all_equal:
+        return  # as nearly always: then the audit stands at this match, or at what a later run will follow itself
+    severity = _find_severity(store, report)
     if severity is not None:
         incidents.record_found(store, report.audit, report.run, severity)
         if before and before.acknowledgement and (why := _why_over(store, before.acknowledgement, report)):

@@ -34,8 +34,15 @@ def save_outcome(store: Store, outcome: Outcome, settings: Settings) -> None:
         except ConfigError as error:  # its key was there when the run began
             outcome.report = _with_notes(outcome.report, [f"this run has no evidence: {error}"])
             log.warning("the run has no evidence: %s", error, extra={"action": "no_evidence", "run": outcome.report.run})
-    outcome.report = records.with_verified_through(store, outcome.report)
-    records.save_result(store, outcome, settings.keep, seal)
+    ended = outcome.report
+
+    def save(_: object) -> None:
+        outcome.save_costs()
+        outcome.report = records.with_verified_through(store, ended)
+        records.save_result(store, outcome, seal)
+
+    store.write(save)
+    records.prune_at_times(store, settings.keep)
     try:
         incidents.follow_run(store, outcome.report)
     except StoreError as error:  # the run is stored, and a second attempt would find that it no longer belongs to this process

@@ -111,7 +111,7 @@ def _open_reader(name: str, audit: Audit, settings: Settings, kept: KeptSessions
         if topics:
             topics.read(lambda *_: None, threading.Event())
         planned = Reader(name, sides, connections, patient=False)
-        for connection in planned.sides.values():
+        for connection in planned.sides.values() if kept else ():
             connection.kept = kept
         with planned.open() as reader:
             yield reader

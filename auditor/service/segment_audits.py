@@ -248,8 +248,8 @@ def run(
     """Run a segment audit, store the run and record the event. Raises UnknownAudit, AlreadyRunning and StoreError."""
     check_evidence(settings)
     run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
-    run_lifecycle.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
-    events.record_event(store, actor=requested_by, action="run requested", subject=run_id, detail={"audit": name, "reason": reason})
+    about: dict[str, Any] = {"definition": definition, "method": None, "reason": reason, "requested_by": requested_by}
+    run_lifecycle.start_run(store, run=run_id, audit=name, **about, event={"audit": name, "reason": reason})
     return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome, interruption)
 
 

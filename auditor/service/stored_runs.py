@@ -64,9 +64,9 @@ def start(
         reason=reason,
         requested_by=requested_by,
         overrides=overrides,
+        event={"audit": name, "overrides": dict(overrides), "reason": reason},
     )
     checkpoint = StoreCheckpoint(store, run_id)
-    _record_event(checkpoint, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
     return Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason, interruption=interruption).execute()
 
 
@@ -114,7 +114,10 @@ def resume(
     resumed = run_lifecycle.resume_run(store, stored.run)
     checkpoint = StoreCheckpoint(store, stored.run)
     checkpoint.load()
-    _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
+    try:
+        events.record_event(store, actor=requested_by, action="run resumed", subject=stored.run, detail={"audit": resumed.audit})
+    except StoreError as error:  # which does not end the run that has begun
+        checkpoint.failure = str(error)
     audit, slice = apply_overrides(definitions.audit(settings, resumed.audit), resumed.overrides)
     plan = load_plan(resumed.plan)
     about = (settings, resumed.audit, audit, slice, resumed.overrides)
@@ -174,14 +177,6 @@ def rolling_table(store: Store, name: str) -> RollingTable | None:
     return load_rolling_table(store, name)
 
 
-def _record_event(checkpoint: StoreCheckpoint, who: str, what: str, detail: Mapping[str, Any]) -> None:
-    """Record an event of a run that has begun, which a failing store does not end."""
-    try:
-        events.record_event(checkpoint.store, actor=who, action=what, subject=checkpoint.run, detail=detail)
-    except StoreError as error:
-        checkpoint.failure = str(error)
-
-
 @dataclass(frozen=True, slots=True)
 class Execution:
     """A stored run that is about to be executed."""
@@ -231,6 +226,8 @@ class Execution:
                 files=_find_sums(self.checkpoint.store, self.name) if audit.files else None,
                 interruption=self.interruption,
             )
+        if outcome.report.state is not State.DONE or self.settings.evidence:  # which attests the chunks
+            self.checkpoint.save_rest()
         outcome.report = replace(
             outcome.report,
             as_of=definitions.as_of(self.settings, self.name),
@@ -240,6 +237,7 @@ class Execution:
             notes=(*outcome.report.notes, *self._pipeline_notes()),
         )
         outcome.report = with_suggestions(self.settings, self.checkpoint.store, self.audit, outcome)
+        outcome.save_costs = self.checkpoint.save_costs
         try:
             self.save(self.checkpoint.store, outcome, self.settings)
         except StoreError as error:
@@ -262,7 +260,8 @@ class Execution:
     def _earlier_runs(self) -> EarlierRuns:
         """Return what earlier runs left; nothing but the plan if the store fails."""
         try:
-            earlier = records.load_earlier_runs(self.checkpoint.store, self.name, self.audit, self.settings.connections)
+            with self.checkpoint.store.share_connection():
+                earlier = records.load_earlier_runs(self.checkpoint.store, self.name, self.audit, self.settings.connections)
             earlier = replace(earlier, plan=self.plan, events=find_events(self.settings, self.checkpoint.store, self.audit))
         except StoreError as error:
             self.checkpoint.failure = str(error)

@@ -223,6 +223,7 @@ class _RunExecutor:
             if held_run.requeue_when_stopped and runs.get_run(self.store, held_run.run).cancel_requested:
                 held_run.requeue_when_stopped = False
             if _returns_to_queue(held_run, outcome.report):
+                outcome.save_costs()
                 queue.put_back_run(self.store, held_run.run)
             else:
                 outcomes.save_outcome(self.store, outcome, settings)
@@ -231,6 +232,7 @@ class _RunExecutor:
 
     def _save_stopped(self, held_run: _HeldRun) -> None:
         """Store that a run was stopped by this process; it is resumable if it stored a chunk."""
+        held_run.save_rest()
 
         def save() -> None:
             if held_run.requeue_when_stopped:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy import Boolean, Column, Connection, Row, Table, delete, insert, select
 
-from auditor.api_models.audit import Definition
 from auditor.errors import UnknownAudit
 from auditor.store.database import Store, database_time
 from auditor.store.runs import OWN_SETTINGS
 from auditor.store.schema import Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
+
+if TYPE_CHECKING:
+    from auditor.api_models.audit import Definition
 
 audit_states = Table(
     "auditor_audit_states",

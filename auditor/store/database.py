@@ -73,6 +73,9 @@ class Store:
         On SQLite the block is one transaction, because statements outside of one are slower. On servers it has none: each statement
         sees what was committed before it even within a transaction (READ COMMITTED), and BEGIN and COMMIT would cost two round trips.
         """
+        if writing := self._writing():
+            yield writing  # whose transaction retries a conflict, which a StoreError would hide
+            return
         with self._translate_errors():
             if shared := getattr(self._shared, "connection", None):
                 yield shared
@@ -93,11 +96,20 @@ class Store:
     def write(self, work: Callable[[Connection], Result]) -> Result:
         """Run ``work`` in one transaction, retrying it on a write conflict with another process. Raises StoreError.
 
-        ``work`` may run several times, so it must have no effects outside of the transaction.
+        ``work`` may run several times, so it must have no effects outside of the transaction. What it reads and writes through the store
+        in its thread is in the same transaction: so functions that are a transaction each become one together. Of these an error must
+        not be caught within ``work``: a statement that failed may have ended the transaction.
         """
+        if writing := self._writing():
+            return work(writing)
         with self._translate_errors():
             result: Result = retry_conflicts(self._write_once, work)
         return result
+
+    def _writing(self) -> Connection | None:
+        """Return the connection of the transaction in which this thread writes; None outside of `write`."""
+        connection: Connection | None = getattr(self._shared, "writing", None)
+        return connection
 
     @contextmanager
     def sqlite_driver(self) -> Iterator[Any]:
@@ -129,7 +141,11 @@ class Store:
 
     def _write_once(self, work: Callable[[Connection], Result]) -> Result:
         with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
-            result = work(connection)
+            self._shared.writing = connection
+            try:
+                result = work(connection)
+            finally:
+                self._shared.writing = None
         self._check_file()  # else the transaction went to a file that no longer has a name, and will be lost
         return result
 
@@ -330,8 +346,9 @@ def migrate(engine: Engine, name: str) -> None:
 
     Raises StoreTooNew if this version does not know their schema, StoreUnavailable if another process does not finish migrating.
     """
-    with engine.connect() as connection, connection.begin():
-        if _stored_version(connection) == HEAD:
+    # In a store of this version one statement says so. Where it fails, as in an empty store, the transaction below raises what is wrong.
+    with engine.connect() as connection, suppress(exc.OperationalError, exc.ProgrammingError), connection.begin():
+        if connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar() == HEAD:
             return
     with _exclusive_transaction(engine, name) as connection:
         version = _stored_version(connection)

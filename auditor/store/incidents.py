@@ -6,12 +6,13 @@ import datetime as dt
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Connection, Row, Table, UniqueConstraint, insert, select, update
+from sqlalchemy import Boolean, Column, Connection, Row, Table, UniqueConstraint, func, insert, select, update
 
 from auditor.api_models.incident import Acknowledgement, Covered, Incident, IncidentState, Severity
 from auditor.errors import NoIncident
 from auditor.store.database import Store, database_time
 from auditor.store.events import insert_event
+from auditor.store.runs import BATCH
 from auditor.store.schema import Moment, Words, big_integer, metadata, short_text
 
 incidents = Table(
@@ -109,6 +110,21 @@ def list_open(store: Store) -> dict[str, Incident]:
         at = database_time(connection)
         # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
         return {row.audit: _to_incident(row, at) for row in connection.execute(select(incidents).where(incidents.c.open_audit >= ""))}
+
+
+def list_last(store: Store, audits: Collection[str]) -> dict[str, Incident]:
+    """Return the last incident, open or closed, of each of these audits that had one."""
+    names, found = list(audits), dict[str, Incident]()
+    with store.reading() as connection:
+        at = database_time(connection)
+        for first in range(0, len(names), BATCH):
+            newest = (
+                select(func.max(incidents.c.number)).where(incidents.c.audit.in_(names[first : first + BATCH])).group_by(incidents.c.audit)
+            )
+            found |= {
+                row.audit: _to_incident(row, at) for row in connection.execute(select(incidents).where(incidents.c.number.in_(newest)))
+            }
+    return found
 
 
 def list_incidents(

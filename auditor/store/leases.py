@@ -204,6 +204,12 @@ def renew(connection: Connection, kind: Kind, name: str, seconds: float) -> bool
     return bool(connection.execute(update(leases).where(mine).values(**lease_times(connection, seconds))).rowcount)
 
 
+def give_back(connection: Connection, kind: Kind, name: str) -> bool:
+    """Delete a lease of this process; False if this process does not have it."""
+    mine = and_(_is(kind, name), _is_owned_by("", this_process()))
+    return bool(connection.execute(delete(leases).where(mine)).rowcount)
+
+
 def drop(connection: Connection, kind: Kind, name: str) -> None:
     """Delete a lease, whichever process owns it: what was owned has ended."""
     connection.execute(delete(leases).where(_is(kind, name)))

@@ -293,6 +293,8 @@ def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | Non
         joined = patches.outerjoin(patch_batches, patch_batches.c.patch == patches.c.patch)
         joined = joined.outerjoin(patch_plans, patch_plans.c.patch == patches.c.patch)
         stored_patches = list(connection.execute(select(patches.c.patch).select_from(joined).where(*chosen).distinct()).scalars())
+        if not stored_patches:
+            return 0
         connection.execute(delete(patch_plans).where(patch_plans.c.patch.in_(stored_patches)))
         connection.execute(update(patch_batches).where(patch_batches.c.patch.in_(stored_patches)).values(body=None))
         connection.execute(update(patches).where(patches.c.patch.in_(stored_patches)).values(undoable=False))

@@ -67,18 +67,25 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     are dropped after ``journal`` seconds, and the sums of files that no run has used for long. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
-    with store.reading() as connection:
+    with store.share_connection(), store.reading() as connection:
         rows = list(_list_prunable(connection, runs, oldest, now))
-    before = _file_size(store)
+        before = _file_size(store)
     deleted = _delete_in_steps(store, rows)
-    _delete_claims(store, now)
-    store.write(lambda connection: delete_unused(connection, now - KEEP))
-    if journal is not None:
-        patches.drop_rows(store, before=now - dt.timedelta(seconds=journal))
-    events_deleted = _delete_events(store, oldest) if oldest else 0
-    if oldest:
-        store.write(lambda connection: delete_costs(connection, min(oldest, now - KEEP_COSTS).date()))
-    tokens_deleted = _delete_tokens(store, oldest, now)
+
+    def work(connection: Connection) -> tuple[int, int]:
+        """Delete what is little, or nothing: after most runs there is nothing else to prune."""
+        _delete_claims(connection, now)
+        delete_unused(connection, now - KEEP)
+        if journal is not None:
+            patches.drop_rows(store, before=now - dt.timedelta(seconds=journal))
+        if oldest:
+            delete_costs(connection, min(oldest, now - KEEP_COSTS).date())
+        return _delete_events(connection, oldest) if oldest else 0, _delete_tokens(connection, oldest, now)
+
+    events_deleted, tokens_deleted = store.write(work)
+    if oldest and events_deleted:
+        while more := store.write(lambda connection: _delete_events(connection, oldest)):
+            events_deleted += more
     if before is not None:
         _shrink(store, PAGES_PER_VACUUM)
     after = _file_size(store)
@@ -156,38 +163,28 @@ def _delete_runs(store: Store, rows: Sequence[Row[Any]]) -> int:
     return store.write(work)
 
 
-def _delete_claims(store: Store, now: dt.datetime) -> None:
-    def work(connection: Connection) -> None:
-        newest = select(tick_claims.c.audit, func.max(tick_claims.c.tick).label("tick")).group_by(tick_claims.c.audit)
-        for row in connection.execute(newest).all():
-            old = tick_claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
-            connection.execute(delete(tick_claims).where(tick_claims.c.audit == row.audit, old))
-
-    store.write(work)
+def _delete_claims(connection: Connection, now: dt.datetime) -> None:
+    newest = select(tick_claims.c.audit, func.max(tick_claims.c.tick).label("tick")).group_by(tick_claims.c.audit)
+    for row in connection.execute(newest).all():
+        old = tick_claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
+        connection.execute(delete(tick_claims).where(tick_claims.c.audit == row.audit, old))
 
 
-def _delete_events(store: Store, oldest: dt.datetime) -> int:
+def _delete_events(connection: Connection, oldest: dt.datetime) -> int:
     # Numbers follow the age of events, so only the first ones have to be read, not the whole log.
     first = select(events.c.number, events.c.at).order_by(events.c.number).limit(EVENTS_PER_TRANSACTION)
-
-    def work(connection: Connection) -> int:
-        old = [row.number for row in connection.execute(first) if row.at < oldest]
-        return connection.execute(delete(events).where(events.c.number.in_(old))).rowcount
-
-    total = 0
-    while deleted := store.write(work):
-        total += deleted
-    return total
+    old = [row.number for row in connection.execute(first) if row.at < oldest]
+    return connection.execute(delete(events).where(events.c.number.in_(old))).rowcount if old else 0
 
 
-def _delete_tokens(store: Store, oldest: dt.datetime | None, now: dt.datetime) -> int:
+def _delete_tokens(connection: Connection, oldest: dt.datetime | None, now: dt.datetime) -> int:
     def ended(at: dt.datetime) -> ColumnElement[bool]:
         return or_(tokens.c.revoked < at, tokens.c.expires < at)
 
     # "!" is the character after the space. Not LIKE, which ignores case in SQLite.
     session = and_(tokens.c.name > SESSION_PREFIX, tokens.c.name < SESSION_PREFIX[:-1] + "!")
     old = [and_(session, ended(now)), *([ended(oldest)] if oldest else [])]
-    return store.write(lambda connection: connection.execute(delete(tokens).where(or_(*old))).rowcount)
+    return connection.execute(delete(tokens).where(or_(*old))).rowcount
 
 
 def _file_size(store: Store) -> int | None:
@@ -204,7 +201,7 @@ def _shrink(store: Store, steps: Sequence[int]) -> None:
     The log of each step is written back before the next one, so that it takes no more room than that of one step.
     """
     with store.sqlite_driver() as driver:
-        for pages in steps if driver else ():
+        for pages in steps if driver and driver.execute("PRAGMA freelist_count").fetchall()[0][0] else ():
             while _vacuum_step(driver, pages):
                 pass
 

@@ -12,7 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NoReturn, TypedDict
 
 from sqlalchemy import Connection, Row, Table, and_, delete, insert, select, update
 
@@ -22,6 +22,7 @@ from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
 from auditor.store import audit_state, leases
 from auditor.store.database import Store, database_time
+from auditor.store.events import insert_event
 from auditor.store.evidence import Seal, add_link, forget_payloads
 from auditor.store.leases import Lease
 from auditor.store.runs import StoredDifference, StoredRun, fetch_runs, get_run_number, unknown_run
@@ -95,8 +96,12 @@ def start_run(
     reason: str = "",
     requested_by: str = "",
     overrides: Mapping[str, Any] = {},
+    event: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store a run that this process starts. Raises AlreadyRunning if a run of the audit is running."""
+    """Store a run that this process starts, with the event that it was requested, if there is a detail for it.
+
+    Raises AlreadyRunning if a run of the audit is running.
+    """
     recover_runs(store)
 
     def work(connection: Connection) -> None:
@@ -121,6 +126,8 @@ def start_run(
             )
         )
         leases.assign(connection, "run", run, durations().run_silent)
+        if event is not None:
+            insert_event(connection, actor=requested_by, action="run requested", subject=run, detail=event)
 
     store.write(work)
 
@@ -147,37 +154,48 @@ def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> boo
     return store.write(work)
 
 
-def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = None) -> None:
-    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain. Raises UnknownRun and RunLost."""
+def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = None, *, schema: Mapping[str, Any] | None = None) -> None:
+    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain.
+
+    ``schema`` are both sides' columns, of a run that may have ended before its plan was stored. Raises UnknownRun and RunLost.
+    """
     rows = outcome.rows or {}
     report = zlib.compress(outcome.report) if outcome.report else b""
 
     def work(connection: Connection) -> None:
-        resumable = outcome.resumable and has_checkpoint(connection, get_run_number(connection, run))
-        number = update_own_run(
-            connection,
-            run,
+        row = connection.execute(select(runs.c.number, runs.c.schema_version).where(runs.c.run == run)).first()
+        if row is None:
+            raise unknown_run(run)
+        if not leases.give_back(connection, "run", run):
+            _raise_lost(connection, run)
+        number, has_plan = row.number, row.schema_version is not None
+        resumable = outcome.resumable and has_plan and has_checkpoint(connection, number)
+        values = {
             **{column: getattr(outcome, column) for column in OUTCOME_COLUMNS},
             **({"method": outcome.method} if outcome.method else {}),
-            reasons=list(outcome.reasons),
-            source_rows=rows.get("source"),
-            target_rows=rows.get("target"),
-            resumable=resumable,
-            ended=database_time(connection),
-            running_audit=None,
-            progress={},
-        )
-        leases.drop(connection, "run", run)
-        _save_document(connection, number, "report", report)
-        _save_document(connection, number, "partition_map", outcome.partition_map)
-        connection.execute(delete(differences).where(differences.c.run == number))
+            **({"schema_version": save_version(connection, schemas, {}, {"columns": schema})} if schema else {}),
+            "reasons": list(outcome.reasons),
+            "source_rows": rows.get("source"),
+            "target_rows": rows.get("target"),
+            "resumable": resumable,
+            "ended": database_time(connection),
+            "running_audit": None,
+            "progress": {},
+        }
+        connection.execute(update(runs).where(runs.c.number == number).values(**values))
+        if has_plan:  # else nothing of what it stored before is to be replaced
+            old = run_documents.c.kind.in_(("report", "partition_map") if resumable else ("report", "partition_map", "plan"))
+            connection.execute(delete(run_documents).where(run_documents.c.run == number, old))
+            connection.execute(delete(differences).where(differences.c.run == number))
+        bodies = {"report": report, "partition_map": outcome.partition_map}
+        if documents := [{"run": number, "kind": kind, "body": body} for kind, body in bodies.items() if body]:
+            connection.execute(insert(run_documents), documents)
         if outcome.differences:
             connection.execute(insert(differences), [_difference_row(number, *entry) for entry in enumerate(outcome.differences, 1)])
         if seal:
             add_link(connection, number, seal)
-        if not resumable:
+        if has_plan and not resumable:
             connection.execute(delete(chunks).where(chunks.c.run == number))
-            _save_document(connection, number, "plan", b"")
         audit_state.adjust_run_count(connection, number, 1)
 
     store.write(work)
@@ -284,14 +302,18 @@ def update_own_run(connection: Connection, run: str, **values: Any) -> int:
     Raises UnknownRun if there is no such run, and RunLost if this process does not own it.
     """
     if not leases.renew(connection, "run", run, durations().run_silent):
-        row = connection.execute(select(runs).where(runs.c.run == run)).first()
-        if row is None:
-            raise unknown_run(run)
-        reason = f"{_owner(connection, row)} owns it" if row.running_audit is not None else f"it is {row.state}"
-        raise RunLost(f"run {run} no longer belongs to this process: {reason}")
+        _raise_lost(connection, run)
     if values:
         connection.execute(update(runs).where(runs.c.run == run).values(**values))
     return get_run_number(connection, run)
+
+
+def _raise_lost(connection: Connection, run: str) -> NoReturn:
+    row = connection.execute(select(runs).where(runs.c.run == run)).first()
+    if row is None:
+        raise unknown_run(run)
+    reason = f"{_owner(connection, row)} owns it" if row.running_audit is not None else f"it is {row.state}"
+    raise RunLost(f"run {run} no longer belongs to this process: {reason}")
 
 
 def _save_document(connection: Connection, number: int, kind: str, body: bytes) -> None:

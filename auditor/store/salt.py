@@ -29,7 +29,9 @@ def get_salt(store: Store) -> bytes:
     if store not in _known:
         with store.reading() as connection:
             salt = connection.execute(select(salts.c.salt)).scalar()
-        _known[store] = bytes(salt) if salt is not None else store.write(_create)
+        if salt is None:
+            return store.write(_create)  # not known before it is read: the transaction may be a part of one that ends in an error
+        _known[store] = bytes(salt)
     return _known[store]
 
 

@@ -68,7 +68,7 @@ class Service:
         run = self.start(audit)
         why = ("no route to host",) if state is State.FAILED else ("the run was cancelled",)
         report = Report(audit=audit, run=run, state=state, verdict=Verdict.UNKNOWN, reasons=why, seconds=1.0, exit_code=3)
-        records.save_result(self.store, Outcome(records.with_verified_through(self.store, report)), self.settings.keep)
+        records.save_result(self.store, Outcome(records.with_verified_through(self.store, report)))
         self.notify(report)
 
     def notify(self, report: Report) -> None:

@@ -163,6 +163,7 @@ def cancel_planned_run(own: Service) -> runs.StoredRun:
     saver = StoreCheckpoint(own.store, claimed.run)
     saver.save_plan(plan, {})
     saver.save_chunk("source", Chunk(None, plan.least), arrays.read([], render.result_columns(plan)), 0.1, 1)
+    saver.save_rest()
     outcome = run_lifecycle.Outcome(state=State.CANCELLED, verdict=claimed.verdict, exit_code=3, seconds=0.1, resumable=True)
     run_lifecycle.finish_run(own.store, claimed.run, outcome)
     return runs.get_run(own.store, claimed.run)

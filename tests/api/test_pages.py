@@ -153,7 +153,7 @@ def test_change_is_new_then_still_then_recovered(settings: config.Settings, stor
         report = Report(
             audit="same-69", run=run, state=State.DONE, verdict=verdict, reasons=("x",), seconds=1.0, exit_code=verdict.exit_code
         )
-        records.save_result(store, Outcome(report), settings.keep)
+        records.save_result(store, Outcome(report))
         return run
 
     changes = []

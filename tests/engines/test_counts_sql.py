@@ -22,7 +22,7 @@ from auditor.config import Audit
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Side
 from auditor.planning import planner as planning
 from auditor.planning.columns import Endpoint
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from auditor.sql import render
 from auditor.summary import arrays, measures
 from auditor.summary.arrays import Summaries

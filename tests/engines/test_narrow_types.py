@@ -15,7 +15,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Chunk, Method, Plan, Report, Side, Verdict
 from auditor.planning import planner as planning
 from auditor.planning.columns import Endpoint
-from auditor.planning.planner import MAX_RANGE_KEYS, Bounds
+from auditor.planning.partitioning import MAX_RANGE_KEYS, Bounds
 from auditor.run.audit_run import run
 from auditor.sql import distributions, render, row_text
 from auditor.summary import arrays, measures

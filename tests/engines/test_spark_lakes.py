@@ -105,6 +105,15 @@ def test_settings_of_a_second_url_hold_or_are_refused(engine: LiveEngine) -> Non
 
 
 @ON_SPARK
+def test_the_state_of_a_delta_table_is_read_by_few_tasks(engine: LiveEngine) -> None:
+    """Unless somebody says by how many."""
+    name = "spark.databricks.delta.snapshotPartitions"
+    for url, partitions in ((engine.url, "8"), (f"{engine.url}&{name}=50", "50")):
+        with closing(dialects.connect(url)) as session:
+            assert session.spark.conf.get(name) == partitions  # type: ignore[attr-defined]
+
+
+@ON_SPARK
 def test_next_snapshot_sees_files_that_others_wrote(engine: LiveEngine) -> None:
     """Spark lists the files of a catalogue's table once a session."""
     with open_writable(engine) as session, closing(dialects.connect(engine.url)) as reader:

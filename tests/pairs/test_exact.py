@@ -21,6 +21,7 @@ from auditor.config import Audit, ConnectionSettings, Threshold
 from auditor.model import Chunk, Plan, Report, Score, Side, Verdict
 from auditor.planning import chunks, planner
 from auditor.planning.columns import Endpoint
+from auditor.planning.partitioning import Bounds
 from auditor.run import audit_run
 from auditor.sql import power_sums, render
 from auditor.summary import arrays, key_number
@@ -294,7 +295,7 @@ def make_plan(session: Session, partition: dict[str, Any], t: int, bits: int) ->
     audit = Audit.model_validate(values)
     table = session.dialect.catalogue.describe(session, audit.sources[0].place)[0]
     ends: dict[Side, Endpoint] = {side: Endpoint("x", "x", session.dialect, table) for side in ("source", "target")}
-    bounds: dict[Side, planner.Bounds] = {side: planner.Bounds(100, -40, 59) for side in ("source", "target")}
+    bounds: dict[Side, Bounds] = {side: Bounds(100, -40, 59) for side in ("source", "target")}
     return planner.finish(planner.draft("oracle", audit, ends), audit, ends, bounds)
 
 

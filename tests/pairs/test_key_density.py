@@ -6,7 +6,7 @@ import pytest
 
 from auditor.model import Report
 from auditor.planning.introspect import PROBE_COUNT, is_uniform, probe_ranges
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from dialects import Kind
 from tests import tables
 from tests.live import LivePair, pair_params

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from auditor.api import create_app
@@ -43,6 +45,13 @@ MARIADB_POSTGRES = pytest.param(("mariadb", "postgres"), marks=[pytest.mark.mari
 
 class Road(AlignedRoad):
     """A pipeline whose audit keeps a ledger, and whose batches this process merges one by one."""
+
+    lost: int | None = None
+    """The key whose events are lost before they are staged."""
+
+    def read(self, reader: Any, part: Any) -> list[pa.RecordBatch]:
+        found = super().read(reader, part)
+        return found if self.lost is None else [without(batch, str(self.lost)) for batch in found]
 
     def begin(self) -> None:
         """Let the live summaries, and the ledger, begin."""
@@ -91,6 +100,11 @@ def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> It
     made.begin()
     yield made
     made.close()
+
+
+def without(batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
+    """Return a batch without the events whose row has this key."""
+    return batch.filter(pa.array([(row or [None])[0] != key for row in batch["after"].to_pylist()]))
 
 
 def only(found: Bisection) -> Parting:
@@ -296,6 +310,91 @@ def test_a_hundred_thousand_batches_are_searched_without_a_scan(road: Road) -> N
     print(f"{MANY:,} batches: {time.monotonic() - began:.1f} s")
     parting = only(found)
     assert found.batches == MANY and parting.batch and (parting.batch.first, parting.batch.version) == (guilty + 1, "0.0.9")
+
+
+def drop_in_merge(monkeypatch: pytest.MonkeyPatch, key: int) -> None:
+    """Let merges drop the changes of a key, until the monkeypatch is undone."""
+    keep = MergeStatements.prepare
+
+    def drop(self: MergeStatements, attempt: str, bounds: object = ()) -> list[str]:
+        return [*keep(self, attempt, bounds), f"DELETE FROM {self.last} WHERE id = {key}"]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MergeStatements, "prepare", drop)
+
+
+def spoil(road: Road, kind: str, key: int) -> None:
+    """Let the row of a key go wrong in some way, in one batch or beside them."""
+    changed = f"UPDATE {TABLE} SET price = price + 5, item = 'last' WHERE id IN ({key}, 300)"
+    with pytest.MonkeyPatch.context() as patched:
+        match kind:
+            case "update dropped" | "delete dropped" | "insert dropped":
+                drop_in_merge(patched, key)
+                statements = {"update": changed, "delete": f"DELETE FROM {TABLE} WHERE id IN ({key}, 299)"}
+                road.batch(
+                    statements.get(kind.partition(" ")[0], f"INSERT INTO {TABLE} VALUES ({key + 100_000}, 'new', 1), ({key}, 'new', 1)")
+                )
+            case "written wrongly":
+                in_one_merge(patched, lambda one, right: [*right, f"UPDATE {one.target} SET price = 9.75 WHERE id = {key}"])
+                road.batch(changed)
+            case "edited":
+                road.edit(f"UPDATE {TABLE} SET price = 5.25 WHERE id = {key}")
+            case "deleted by others":
+                road.edit(f"DELETE FROM {TABLE} WHERE id = {key}")
+            case "not in the log":
+                road.log.run("SET sql_log_bin = 0", f"UPDATE {TABLE} SET price = 9.25 WHERE id = {key}", "SET sql_log_bin = 1")
+            case "not staged":
+                road.lost = key
+                road.batch(changed)
+                road.lost = None
+
+
+KINDS = {
+    "update dropped": ("merge", "merge"), "insert dropped": ("merge", "merge"), "delete dropped": ("merge", "merge"),
+    "written wrongly": ("merge", "merge"), "edited": ("target", "merge"), "deleted by others": ("target", "merge"),
+    "not in the log": ("log", "log"), "not staged": ("log", "staging"),
+}  # fmt: skip
+"""What bisect says was the cause, and trace at which hop the row was lost, by what went wrong."""
+
+BATCHES, LONG = 64, 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)
+def test_each_fault_at_a_random_batch_of_a_long_chain_is_named(
+    road: Road, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each in turn, in a chain of thousands of batches with ``--deep``; it is mended before the next one."""
+    batches, chance = LONG if request.config.option.deep else BATCHES, random.Random(49)
+    faults = len(KINDS) * (3 if request.config.option.deep else 1)
+    places = sorted(chance.sample(range(2, batches - 2), faults))
+    began, done = time.monotonic(), 0
+    assert road.check() is Verdict.MATCH
+    for number, (place, kind) in enumerate(zip(places, itertools.cycle(KINDS), strict=False)):
+        cause, hop = KINDS[kind]
+        key = 10_000 + number if kind == "insert dropped" else chance.randrange(200)
+        road.quiet(max(0, place - done))
+        assert road.check() is Verdict.MATCH, kind
+        last, known = road.place(), road.bisect().batches
+        before = chance.randrange(3)
+        road.quiet(before)
+        spoil(road, kind, key)
+        road.quiet(chance.randrange(1, 3))
+        assert road.check(rescan=cause == "log") is Verdict.MISMATCH, kind
+        lasting = [parting for parting in road.bisect().partings if parting.lasts]
+        assert [parting.cause for parting in lasting] == [cause], (kind, lasting)
+        [parting] = lasting
+        if cause == "merge":
+            assert parting.keys == [str(key)], (kind, parting)
+            assert parting.batch and parting.batch.first == parting.batch.last == known + before + 1, (kind, known, before, parting)
+        elif cause == "target":
+            assert (parting.after, parting.through, parting.batch) == (last, road.place(), None), (kind, parting)
+        [row] = trace(road.settings, road.store, AUDIT, Asked()).rows
+        assert (row.key["id"], row.outcome, row.hop) == (str(key), "lost", hop), (kind, row)
+        road.batch(f"REPLACE INTO {TABLE} VALUES ({key}, 'mended', 5)")
+        assert road.check() is Verdict.MATCH, kind
+        done = place + before
+    with capsys.disabled():
+        print(f"\n{faults} faults of {len(KINDS)} kinds in {road.bisect().batches:,} batches: {time.monotonic() - began:,.0f} s")
 
 
 @pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)

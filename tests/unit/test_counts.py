@@ -19,7 +19,7 @@ from auditor.compare.comparator import align, compare
 from auditor.config import Counts
 from auditor.errors import ColumnRefused
 from auditor.model import ColumnPlan, Measure, Partitioning, Plan, SidePlan, Verdict
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from auditor.sql import distributions, render
 from auditor.summary import arrays, measures
 from auditor.summary.arrays import Summaries

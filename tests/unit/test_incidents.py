@@ -207,6 +207,35 @@ def test_changes_between_runs_are_named_by_key(tables: Tables) -> None:
     assert over is not None and (over.new, over.gone, over.same, over.certain) == (0, 3, 0, True)
 
 
+def test_what_changed_of_a_rolling_audit_is_what_its_incidents_tell(tables: Tables) -> None:
+    """A run that read equal parts does not end what another one found, and says nothing new."""
+    tables.audit = {"rolling": {"per_run": "50%"}}
+
+    def standing() -> tuple[str | None, bool]:
+        [shown] = overview(tables.settings, tables.store)
+        return shown.change, shown.streak is not None and shown.streak.since <= dt.datetime.now(dt.UTC)
+
+    for _ in range(2):
+        tables.run()
+    assert standing() == (None, False)
+    tables.damage(7)
+    found = 0
+    while stored.get_open(tables.store, "t") is None:
+        tables.run()
+        found += 1
+    assert found <= 2 and standing() == ("new", True)
+    tables.run()
+    assert standing() == ("still", True)
+    tables.mend(7)
+    said = []
+    while tables.state() is not None:
+        tables.run()
+        said.append(standing()[0])
+    assert said[-1] == "recovered" and set(said[:-1]) <= {"still"}
+    tables.run()
+    assert standing() == (None, True)
+
+
 @pytest.mark.parametrize(
     ("audit", "overrides", "reason"),
     [

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from auditor.config import MessageSettings
 from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import ARROW_SCHEMA, Position, TableSchema
-from auditor.pipeline.messages.envelope import Encoder, nullable_additions, number_in_transactions
 from auditor.pipeline.messages.other_topics import SchemaChangeMessages, TransactionMessages
 from auditor.pipeline.messages.reading import MessageReader
 from auditor.pipeline.messages.source_block import Names
+from auditor.pipeline.messages.writing import Encoder, nullable_additions, number_in_transactions
 from tests.pipeline_events import absent, announce, batch, delete, event, insert, refresh, table, update
 from tests.unit.test_message_values import Shelf
 

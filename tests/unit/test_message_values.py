@@ -23,9 +23,9 @@ from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, TableSchema
 from auditor.pipeline.float_texts import double_text, float_text
 from auditor.pipeline.messages import byte_texts, column_values, connect_schemas, registry
-from auditor.pipeline.messages.envelope import Encoder
 from auditor.pipeline.messages.reading import MessageReader
 from auditor.pipeline.messages.source_block import Names
+from auditor.pipeline.messages.writing import Encoder
 from tests.pipeline_events import batch, insert
 
 NAMES = Names("shop", "0.1.0", server_id=7)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from auditor.model import SIDES, Chunk
 from auditor.planning import planner as planning
 from auditor.planning.chunks import CHUNK_ROWS
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from tests.unit.test_planner import MAX_PARTITIONS, audit, end, ends, finish_plan
 
 KEYS = st.integers(-(2**63), 2**63 - 1)

@@ -14,7 +14,7 @@ from auditor.errors import BadExpression, ColumnRefused, HashMissing, NoKey, NoS
 from auditor.model import SIDES, Chunk, Plan, Side
 from auditor.planning import planner as planning
 from auditor.planning.columns import Endpoint
-from auditor.planning.planner import Bounds
+from auditor.planning.partitioning import Bounds
 from dialects import Column, Table
 
 Columns = Mapping[str, str]

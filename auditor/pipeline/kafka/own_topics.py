@@ -42,9 +42,9 @@ from auditor.pipeline.kafka.topic_reading import (
     times_of,
 )
 from auditor.pipeline.kafka.topic_stream import TaskRanges, TopicStream
-from auditor.pipeline.messages.envelope import OLD_KEY
 from auditor.pipeline.messages.reading import MessageReader
 from auditor.pipeline.messages.registry import shared_registry
+from auditor.pipeline.messages.writing import OLD_KEY
 from auditor.pipeline.reader_tasks import read_and_write
 from auditor.pipeline.spark import RunTasks
 

@@ -18,9 +18,9 @@ import pytest
 
 from auditor.config import MessageSettings
 from auditor.pipeline.events import ARROW_SCHEMA, Place, TableSchema
-from auditor.pipeline.messages.envelope import Encoder, number_in_transactions
 from auditor.pipeline.messages.reading import MessageReader
 from auditor.pipeline.messages.source_block import Names
+from auditor.pipeline.messages.writing import Encoder, number_in_transactions
 from auditor.service.certify.log_columns import Sample, samples_of
 from tests.binlog import LiveLog
 from tests.pipeline.messages.debezium import LOG_OPTIONS, NEEDS, SERVER_ID, Debezium, Message
