@@ -49,6 +49,10 @@ class DataFiles(ABC):
         """Let a session ask for what is known of files, before it opens tables; no effect where that saves nothing."""
         return
 
+    def why_none(self, session: Any, table: str) -> str:
+        """Return why a table (its name as SQL text) does not consist of immutable files, as a clause; '' if it does."""
+        return ""
+
     @abstractmethod
     def list_files(self, session: Any, table: str) -> Sequence[DataFile]:
         """Return the files of a table (its name as SQL text) in the open snapshot.
@@ -71,3 +75,7 @@ class DataFiles(ABC):
         A further column, whose quoted name is ``number``, holds the place of a row's file among ``files``, from 0. The relation lasts until
         the next one is asked for.
         """
+
+    def confirm(self, session: Any, table: str, files: Sequence[DataFile]) -> None:
+        """Raise SerializationConflict unless these files were all there while their rows were read: where no snapshot keeps them."""
+        return

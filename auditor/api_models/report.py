@@ -410,7 +410,7 @@ class Files(ApiModel):
     """What a run read of a side that consists of immutable files, whose sums are kept."""
 
     side: Side
-    state: str = Field(description="Which version was read.")
+    state: str = Field(description="Which version was read; empty where versions have no numbers.")
     files: Count = Field(description="Files of the version.")
     read: Count = Field(description="Files that were read as a whole; the sums of the others were kept.")
     hidden: Count = Field(description="Files that were read for rows that new deletes hide.")

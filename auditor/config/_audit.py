@@ -151,7 +151,7 @@ class Audit(Strict):
     summaries: Literal["live"] | None = None
     """Let the pipeline that carries the table keep the source's summaries, so that a run reads only the target; implies ``align``."""
     files: Literal["kept"] | None = None
-    """Keep the sums of each immutable file of a lake's tables, so that a run reads only files that no run has seen."""
+    """Keep the sums of each immutable file of a lake, or part of a ClickHouse table, so that a run reads only what no run has seen."""
     rescan: Duration | None = None
     """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say; with ``files: kept``, after
     how long it reads all files again."""

@@ -30,7 +30,7 @@ class FilesRead:
     """What a run read of a table that consists of immutable files, whose sums are kept."""
 
     state: str
-    """Which version was read, as a clause."""
+    """Which version was read, as a clause; empty where versions have no numbers."""
     files: int
     """Files of the version."""
     read: int

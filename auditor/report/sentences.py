@@ -250,7 +250,7 @@ def _files_read(read: FilesRead) -> str:
     why = f": {read.why}" if read.why else ""
     damaged = f"; kept sums of {read.damaged:,} were damaged" if read.damaged else ""
     rests = f"; {read.trusts}, and all were last read at {formatting.moment(read.since)}" if read.since and read.read < read.files else ""
-    return f"{count}{deleted} ({sizes}){why}{damaged}{rests}; {read.state}"
+    return f"{count}{deleted} ({sizes}){why}{damaged}{rests}{f'; {read.state}' if read.state else ''}"
 
 
 def lost_lines(live_check: LiveCheck) -> list[str]:

@@ -25,7 +25,7 @@ import numpy as np
 from auditor import canonical
 from auditor.config import Audit
 from auditor.connections.reader import Reader
-from auditor.errors import FileSumsWrong, PlanError, StatementCancelled, StoreError
+from auditor.errors import FileSumsWrong, PlanError, ReadingContradicted, StatementCancelled, StoreError
 from auditor.history.handover import Checkpoint
 from auditor.model import Chunk, FileLayout, FilesExpected, FilesRead, Partitioning, Plan, Prescan, Side
 from auditor.planning import build, planner
@@ -136,7 +136,7 @@ class FileSummaries:
             reader.ask_side(side, lambda _, session: session.dialect.files.recall(session, find))
 
     def sides(self, reader: Reader) -> tuple[Side, ...]:
-        """Return the sides that consist of files."""
+        """Return the sides of engines whose tables consist of files."""
         return tuple(side for side, here in reader.sides.items() if here.session.dialect.has_files)
 
     # the plan
@@ -184,15 +184,20 @@ class FileSummaries:
 
     def _begin_plan(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan) -> tuple[Side, ...]:
         """Find in which partitions sums are kept, if they suit, and return the sides that consist of files. Raises PlanError."""
-        sides = self.sides(reader)
-        if why := why_not(draft, tables, sides):
+
+        def why_none(side: Side, session: Session) -> str:
+            return session.dialect.files.why_none(session, draft.sides[side].table)
+
+        found = {side: reader.ask_side(side, why_none) for side in self.sides(reader) if not tables[side].query}
+        sides, whys = [side for side, why in found.items() if not why], list(filter(None, found.values()))
+        if why := why_not(draft, sides, whys):
             raise PlanError(f"audit {draft.audit}: {why}")
         self._layout = self._kept.layout()
         if self._layout is None:
             self._why = "no sums were kept yet"
         elif why := self._why_others(draft, self._layout):
             self._begin_again(why)
-        return sides
+        return tuple(sides)
 
     def _finish(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Plan:
         plan = build.finish_plan(draft, audit, reader, tables, bounds)
@@ -425,12 +430,17 @@ class _SideFiles:
         relation = dialect.files.show(self.session, self.plan.sides[self.side].table, files, number, rows)
         plan = _reading_from(self.plan, self.side, relation)
         statement = render.summary(plan, self.side, dialect, Chunk(), by_file=number)
-        parts = read_by_file(self.session, statement, plan, len(files))
+        try:
+            parts = read_by_file(self.session, statement, plan, len(files))
+            self._check(plan, parts)
+        except ReadingContradicted:
+            self._confirm(files)
+            raise
+        self._confirm(files)
         if unhashed := sum(int((part.rows != part.hashed).sum()) for part in parts):
             raise PlanError(
                 f"{self.side}: rows of {unhashed:,} partitions could not be hashed, so no sums of files are kept; remove files: kept"
             )
-        self._check(plan, parts)
         bodies = []
         for (file, digest), part in zip(batch, parts, strict=True):
             sums = file_sums.of_rows(part)
@@ -445,6 +455,9 @@ class _SideFiles:
             self.tally.read += len(files)
         else:
             self.tally.hidden += len(files)
+
+    def _confirm(self, files: Sequence[DataFile]) -> None:
+        self.session.dialect.files.confirm(self.session, self.plan.sides[self.side].table, files)
 
     def _keep(self, bodies: Sequence[tuple[str, str, bytes]]) -> None:
         try:
@@ -493,10 +506,11 @@ class _Adder:
         return file_sums.add(self.parts, *self.width)
 
 
-def why_not(plan: Plan, tables: Mapping[Side, Endpoint], sides: Sequence[Side]) -> str:
-    """Return why no sums of files can be kept for a plan, as a sentence; '' if they can."""
-    if not any(not tables[side].query for side in sides):
-        return "files: kept needs a side whose tables consist of immutable files, as those of Delta and Iceberg do; remove files"
+def why_not(plan: Plan, sides: Sequence[Side], whys: Sequence[str]) -> str:
+    """Return why no sums of files can be kept for a plan, as a sentence; '' if they can. ``whys`` say why other sides are no files."""
+    if not sides:
+        about = f": {'; '.join(dict.fromkeys(whys))}" if whys else ", as those of Delta and Iceberg do"
+        return f"files: kept needs a side whose tables consist of immutable files{about}; remove files"
     if plan.method not in ("signature", "exact"):
         return f"files: kept needs sums, and the method {plan.method} takes minima and maxima too; use exact or signature"
     if plan.k or plan.encoding == "published":

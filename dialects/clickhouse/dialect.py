@@ -24,6 +24,7 @@ from dialects.clickhouse.expressions import (
 from dialects.clickhouse.login import ClickHouseAddresses
 from dialects.clickhouse.server import ClickHouseServer
 from dialects.clickhouse.session import ClickHouseSession
+from dialects.clickhouse.table_parts import MergeTreeParts
 from dialects.errors import StatementRefused
 from dialects.kinds import Kind, parse_native
 from dialects.oldest_versions import OldestVersion
@@ -118,6 +119,7 @@ class ClickHouse(Dialect):
     addresses = ClickHouseAddresses(name)
     catalogue = ClickHouseCatalogue()
     server = ClickHouseServer()
+    files = MergeTreeParts()
     TABLE_FORM: ClassVar[TableForm] = TableForm(
         create_schema="CREATE DATABASE {schema}", drop_schema="DROP DATABASE {schema}", enforces_keys=False, backslash_escapes=True
     )

@@ -47,6 +47,8 @@ class ClickHouseSession(Session):
         self._query_id = ""
         self._number = 0
         self._canceller: threading.Thread | None = None
+        self.definitions: dict[str, str] = {}
+        """Of tables that are read by parts, how they were defined when these were listed, by their names as SQL text."""
         self.client: Any = None
         with self._waiting(str(url)):
             self.client = open_client(url, url.patience, url.patience, self._connected)

@@ -81,3 +81,49 @@ WHERE is_initial_query
 -- One row: seconds by which the slowest replicated table of this server is behind; 0 without any.
 SELECT coalesce(max(absolute_delay), 0)
 FROM system.replicas
+
+-- name: definition
+-- One row: a table's engine, its definition, and its id.
+SELECT engine, create_table_query, toString(uuid)
+FROM system.tables
+WHERE database = ${schema} AND name = ${table}
+
+-- name: parts
+-- One row per part of a table of which its rows consist now: name, hash, rows (those that a DELETE masks among them), bytes, and whether it
+-- masks some; and how many these are.
+SELECT name, hash_of_all_files, rows, bytes_on_disk, has_lightweight_delete, COUNT(*) OVER ()
+FROM system.parts
+WHERE active AND database = ${schema} AND table = ${table}
+ORDER BY name
+
+-- name: mutations
+-- One row per change of a table that is not done in all parts: its name.
+SELECT mutation_id
+FROM system.mutations
+WHERE NOT is_done AND database = ${schema} AND table = ${table}
+
+-- name: column_names
+-- One row per column of a table that can be read: its name, and how many these are; in the table's order.
+SELECT name, COUNT(*) OVER ()
+FROM system.columns
+WHERE database = ${schema} AND table = ${table} AND default_kind <> 'EPHEMERAL'
+ORDER BY position
+
+-- name: computed_columns
+-- One row per column of a table whose value an expression gives where a part has none: name, kind and expression, and how many these are.
+SELECT name, default_kind, default_expression, COUNT(*) OVER ()
+FROM system.columns
+WHERE database = ${schema} AND table = ${table} AND default_kind IN ('DEFAULT', 'MATERIALIZED', 'ALIAS')
+ORDER BY position
+
+-- name: parts_without_column
+-- One row: how many parts of a table do not have a column.
+SELECT uniqExact(name) - uniqExactIf(name, column = ${column})
+FROM system.parts_columns
+WHERE active AND database = ${schema} AND table = ${table}
+
+-- name: has_column
+-- One row if a table has a column of this name: 1.
+SELECT 1
+FROM system.columns
+WHERE database = ${schema} AND table = ${table} AND name = ${column}
