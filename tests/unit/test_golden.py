@@ -111,6 +111,7 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
             "database": dialect.names.literal("live"),
             "schema": dialect.names.literal("shop"),
             "table": dialect.names.literal("orders"),
+            "column": dialect.names.literal("price"),
         }
         values |= {"sessions": "41, 42", "seconds": "60", "number": "0", "statements": "SELECT 0 AS number\nUNION ALL\nSELECT 1 AS number"}
         values |= {"query": "(SELECT id FROM orders) read_query", "types": "(0, CAST(20 AS oid), -1, CAST(0 AS oid), 0)"}

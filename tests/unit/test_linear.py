@@ -51,6 +51,7 @@ BUILT = {
     "auditor/planning/columns.py": "the plain name of a column between the ends of a word",
     "auditor/sql/filter/_parser.py": "one of the patterns of FORMS, against one literal",
     "auditor/telemetry.py": "alternatives of plain secrets",
+    "dialects/clickhouse/table_parts.py": "the plain name of a column between the ends of a word",
     "dialects/iceberg/commits.py": "a column of a SELECT that this module wrote: names in quotes, between words",
     "dialects/iceberg/layout.py": "the number of digits in a type of the metadata",
     "dialects/versions.py": "the signs of variants, of one repetition each, against 4,000 characters of what a server says of itself",

@@ -1,0 +1,3 @@
+SELECT 1
+FROM system.columns
+WHERE database = 'shop' AND table = 'orders' AND name = 'price'
