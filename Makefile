@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench soak load clean mutation integrations
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep series golden references docs pins versions release-check bench soak load clean mutation integrations
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -110,6 +110,12 @@ deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random aud
 	scripts/regression.sh
 	$(BIN)/pytest --deep tests/engines/test_canonical.py tests/engines/test_time_rounding.py tests/pairs/test_full_decimals.py \
 		tests/engines/test_filters.py tests/engines/test_switched_sessions.py tests/deep tests/scripts $(DEEP)
+
+series: $(VENV)/.test ## Run what takes an hour each: 10,000 merges with faults among them, audits beside a faulty pipeline for 75 minutes, 1,000 versions of lake tables
+	scripts/engines.sh
+	$(BIN)/pytest -n 0 -s --slow --deep tests/pipeline/test_bisect.py -k long_chain
+	$(BIN)/pytest -n 0 -s --slow --deep tests/pipeline/test_history_under_load.py
+	$(BIN)/pytest -n 0 -s --slow --deep tests/engines -k "sums and thousand"
 
 golden: $(VENV)/.test ## Update the golden SQL files; read the changes before you commit them
 	$(BIN)/pytest --update-golden tests/unit/test_golden.py
