@@ -390,7 +390,7 @@ def test_each_fault_at_a_random_batch_of_a_long_chain_is_named(
             assert (parting.after, parting.through, parting.batch) == (last, road.place(), None), (kind, parting)
         [row] = trace(road.settings, road.store, AUDIT, Asked()).rows
         assert (row.key["id"], row.outcome, row.hop) == (str(key), "lost", hop), (kind, row)
-        road.batch(f"REPLACE INTO {TABLE} VALUES ({key}, 'mended', 5)")
+        road.batch(f"REPLACE INTO {TABLE} VALUES ({key}, 'mended', {number})")  # never with what is there, which would not be logged
         assert road.check() is Verdict.MATCH, kind
         done = place + before
     with capsys.disabled():
