@@ -220,7 +220,7 @@ def test_engine_that_cannot_start_is_tried_once_and_reported() -> None:
         with pytest.raises(pytest.skip.Exception, match="absent: there is none; set SOME_URL"):
             engines.live("absent")
     assert len(attempts) == 1
-    assert engines.report() == ["absent    NOT RUN: there is none"]
+    assert engines.report() == ["absent NOT RUN: there is none"]
     engines.stop()
     assert not attempts[0].exists()
 
