@@ -157,7 +157,7 @@ def overview_of_day(settings: Settings, store: Store, day: dt.date, among: Conta
             if name not in standings:
                 paused, segments = audit_state.is_paused(states, name), settings.segments.get(name)
                 standings[name] = audit_status.derive_standing(kept.get(name, []), at, segments, paused=paused)
-        found_streaks = find_streaks(store, standings)
+        found_streaks = find_streaks(store, standings, end if is_past else None)
         opened = incidents.list_open(store)
     shared = find_shared(known)
     overviews = []
@@ -192,13 +192,18 @@ def _recent(kept: Mapping[str, Sequence[runs.StoredRun]], at: dt.datetime) -> di
     return {name: True for name, run in latest.items() if run.started >= at - TREND_PERIOD}
 
 
-def find_streaks(store: Store, standings: Mapping[str, Standing]) -> dict[str, Streak]:
-    """Return the streak of each audit that has a verdict: of a rolling one that of its whole table, which its incidents tell."""
+def find_streaks(store: Store, standings: Mapping[str, Standing], end: dt.datetime | None = None) -> dict[str, Streak]:
+    """Return the streak of each audit that has a verdict: of a rolling one that of its whole table, which its last incident tells.
+
+    ``end`` is when the standings were so, now by default: an incident that was opened or closed later says nothing of them.
+    """
     newest = {name: standing.run for name, standing in standings.items() if standing.run}
     rolling = {name: run for name, run in newest.items() if "rolling" in run.definition}
     found = streaks.find_streaks(store, {name: run for name, run in newest.items() if name not in rolling})
     last = incidents.list_last(store, rolling) if rolling else {}
     for name, incident in last.items():
+        if end is not None and (incident.closed or incident.opened) > end:
+            continue
         verdict, run = standings[name].verdict, rolling[name].run
         if verdict is Verdict.MISMATCH and incident.closed is None:
             found[name] = Streak(incident.opened, None, incident.first_run == run)

@@ -59,7 +59,7 @@ DEFAULTS: Mapping[str, str] = {
 """Their default values, by name."""
 
 QUICKER: Mapping[str, str] = {"spark.databricks.delta.snapshotPartitions": "8"}
-"""What is set where nobody has set it: Delta reads the state of a table by 50 tasks, which takes longer than an audit of a small one.
+"""Settings that are set unless they already are. By default Delta reads a table's state in 50 tasks: slower than auditing a small table.
 https://github.com/delta-io/delta/blob/master/spark/src/main/scala/org/apache/spark/sql/delta/sources/DeltaSQLConf.scala"""
 
 

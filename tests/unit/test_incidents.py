@@ -17,7 +17,7 @@ from auditor.cli import main
 from auditor.config import Settings, validate_settings
 from auditor.errors import ConfigError, NoIncident, UnknownAudit
 from auditor.service import incidents
-from auditor.service.audits import overview
+from auditor.service.audits import find_streaks, overview
 from auditor.service.difference_changes import compare_runs, compare_with_previous
 from auditor.store import Store, events, open_store
 from auditor.store import incidents as stored
@@ -224,6 +224,9 @@ def test_what_changed_of_a_rolling_audit_is_what_its_incidents_tell(tables: Tabl
         tables.run()
         found += 1
     assert found <= 2 and standing() == ("new", True)
+    [shown] = overview(tables.settings, tables.store)
+    yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    assert find_streaks(tables.store, {"t": shown.standing}, yesterday) == {}, "an incident of today says nothing of yesterday"
     tables.run()
     assert standing() == ("still", True)
     tables.mend(7)
