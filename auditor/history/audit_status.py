@@ -148,7 +148,9 @@ def derive_standing(
     loads.
     """
     own = [run for run in kept if not run.is_one_off]
-    active = next((run for state in (State.RUNNING, State.PENDING) for run in kept if run.state is state), None)
+    active = next((run for run in kept if run.state is State.RUNNING), None) or next(
+        (run for run in kept if run.state is State.PENDING), None
+    )
     last = next((run for run in own if run.ended), None)
     run = next((run for run in own if run.state is State.DONE), None)
     verified_through, within_through = _verified(own, settings, state)
@@ -196,12 +198,12 @@ def _verified(own: Sequence[StoredRun], settings: str | None, state: AuditState)
     """Return up to when everything was seen equal, and equal or within the threshold, under these settings or those of the newest run."""
     if settings is None and own:
         settings = fingerprint.hash_settings(own[0].definition)
-    remembered = state.verified_under(settings or "")
-    through: list[dt.datetime | None] = []
-    for field, known in zip(("verified_through", "within_threshold_through"), remembered, strict=True):
-        marked = (run for run in own if getattr(run, field) and fingerprint.hash_stored(run.definition) == settings)
-        through.append(next((getattr(run, field) for run in marked), known))
-    verified, within = through
+    verified, within = state.verified_under(settings or "")
+    for run in reversed(own):  # the newest one counts
+        marked = run.verified_through or run.within_threshold_through
+        if marked and fingerprint.hash_stored(run.definition) == settings:
+            verified = run.verified_through or verified
+            within = run.within_threshold_through or within
     return verified, within if within and (verified is None or within > verified) else None
 
 
@@ -219,13 +221,14 @@ def _overdue_reason(schedule: Schedule, own: Sequence[StoredRun], run: StoredRun
         return ""
     began = any(other.started > due for other in own)
     since = "no run since then ended in a verdict" if began else "has not started since"
-    return f"it was due at {due.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC and {since}"
+    return f"it was due at {due:%Y-%m-%d %H:%M:%S} UTC and {since}"
 
 
 @lru_cache(maxsize=10_000)
 def _first_due(cron: str, timezone: str, after: dt.datetime) -> dt.datetime | None:
-    """Return the first time of a schedule after a moment, in the schedule's zone. It is cached, as standings of all audits ask for it."""
-    return next(CronSim(cron, after.astimezone(ZoneInfo(timezone))), None)
+    """Return the first time of a schedule after a moment, in UTC. It is cached, as standings of all audits ask for it."""
+    due = next(CronSim(cron, after.astimezone(ZoneInfo(timezone))), None)
+    return due.astimezone(dt.UTC) if due else None
 
 
 def _unusual_age_reason(own: Sequence[StoredRun], age: float, at: dt.datetime) -> str:

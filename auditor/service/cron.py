@@ -22,11 +22,11 @@ from auditor.config import Schedule
 LOOKBACKS = tuple(dt.timedelta(hours=hours) for hours in (2, 26, 8 * 24, 63 * 24, 367 * 24, 9 * 366 * 24))
 """How far back to search for the last tick, in steps; two February 29ths can be more than eight years apart."""
 
-LAST_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
-"""The last computed tick of each schedule and the one after it, so that polling every second computes nothing."""
+LAST_TICKS: dict[tuple[str, str], tuple[dt.datetime, dt.datetime]] = {}
+"""The last computed tick of each expression in a time zone and the one after it, so that polling every second computes nothing."""
 
-NEXT_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
-"""The next computed tick of each schedule, and a moment before it since which there is no other."""
+NEXT_TICKS: dict[tuple[str, str], tuple[dt.datetime, dt.datetime]] = {}
+"""The next computed tick of each, and a moment before it since which there is no other."""
 
 
 def jitter_offset(schedule: Schedule, name: str) -> dt.timedelta:
@@ -40,14 +40,14 @@ def jitter_offset(schedule: Schedule, name: str) -> dt.timedelta:
 def next_times(schedule: Schedule, after: dt.datetime, count: int, name: str) -> list[dt.datetime]:
     """Return the next moments in UTC at which an audit is due, jitter included; fewer than ``count`` if the schedule ends."""
     delay = jitter_offset(schedule, name)
-    known = LAST_TICKS.get(schedule)
-    if count == 1 and known and known[0] <= after - delay < known[1]:
-        return [known[1] + delay]
-    if count == 1 and (ahead := NEXT_TICKS.get(schedule)) and ahead[0] <= after - delay < ahead[1]:
-        return [ahead[1] + delay]
-    ticks = list(islice(iterate_ticks(schedule, after - delay), count))
+    begin, ticking = after - delay, (schedule.cron, schedule.timezone)
+    if count == 1:
+        for known in (LAST_TICKS.get(ticking), NEXT_TICKS.get(ticking)):
+            if known and known[0] <= begin < known[1]:
+                return [known[1] + delay]
+    ticks = list(islice(iterate_ticks(schedule, begin), count))
     if ticks:
-        NEXT_TICKS[schedule] = (after - delay, ticks[0])
+        NEXT_TICKS[ticking] = (begin, ticks[0])
     return [tick + delay for tick in ticks]
 
 
@@ -57,7 +57,8 @@ def last_tick(schedule: Schedule, now: dt.datetime, name: str) -> dt.datetime | 
 
 
 def _last_tick(schedule: Schedule, until: dt.datetime) -> dt.datetime | None:
-    known = LAST_TICKS.get(schedule)
+    ticking = schedule.cron, schedule.timezone
+    known = LAST_TICKS.get(ticking)
     if known and known[0] <= until < known[1]:
         return known[0]
     for lookback in LOOKBACKS:
@@ -65,7 +66,7 @@ def _last_tick(schedule: Schedule, until: dt.datetime) -> dt.datetime | None:
         for tick in iterate_ticks(schedule, until - lookback):
             if tick > until:
                 if last:
-                    LAST_TICKS[schedule] = (last, tick)
+                    LAST_TICKS[ticking] = (last, tick)
                 break
             last = tick
         if last:
