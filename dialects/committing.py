@@ -46,7 +46,10 @@ class Committing(ABC):
 
     @abstractmethod
     def read_marks(self, parts: tuple[str, ...], names: Sequence[str]) -> Sequence[int]:
-        """Return the numbers that a table (its name in parts) carries of these applications; 0 for none, and where there is no table."""
+        """Return the numbers that a table (its name in parts) carries of these applications; 0 for none, and where there is no table.
+
+        In a snapshot they are those of the version that it shows, which is the newest one if nothing read the table before.
+        """
 
     @abstractmethod
     def versions_since(self, parts: tuple[str, ...], mark: str, number: int, most: int) -> Sequence[WrittenVersion]:

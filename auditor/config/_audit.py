@@ -265,13 +265,12 @@ class Audit(Strict):
     def _check_files(self) -> None:
         """Raise ValueError for settings that sums of files cannot serve, which are over all rows of a version."""
         unfit = {
-            "summaries: live": self.summaries,
             "ladder": self.ladder,
             "rolling": self.rolling,
             "via": self.via,
             "settle": self.settle,
             "history": self.history,
-            "align": self.align,
+            "align": self.align and not self.summaries,
             "k": self.k,
             "encoding: published": self.encoding == "published",
             "prescan: true": self.prescan,

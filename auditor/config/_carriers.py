@@ -32,6 +32,13 @@ class Carrier:
     """The pipeline's name of the target."""
     schema: str
     """The target's schema."""
+    placed: str = ""
+    """What the table is called there; empty for a topic."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The schema and the name that the table has in the target."""
+        return self.schema, self.placed
 
 
 TOPIC_SCHEMA = "main"
@@ -75,7 +82,7 @@ def _find_merged(
         for output, where in pipeline.columns_of(table).outputs(table).items():
             schema, placed = chosen.place_in(database, output)
             if into[-1:] and into[-1].lower() == placed.lower() and into[-2:-1] in ((), (schema,)):
-                carriers.append(Carrier(name, database, table, output, where, chosen_name, schema))
+                carriers.append(Carrier(name, database, table, output, where, chosen_name, schema, placed))
     return carriers
 
 
@@ -184,11 +191,21 @@ def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections
             said = f"published_by: {{pipeline: {first.pipeline}, target: {first.target}}}"
             return f"the topic is published by the pipeline {first.pipeline}, whose messages say their positions; add {said} to it"
         return ""
+    return _why_no_commit(audit, connections[audit.target.connection]) if isinstance(audit.target, TableRef) else ""
+
+
+def _why_no_commit(audit: Audit, target: ConnectionSettings) -> str:
+    """Return why a target whose tables are written by commits cannot serve an audit; '' if it can."""
     with suppress(BadUrl):  # reported when a run connects
-        dialect = dialects.by_scheme(dialects.parse_url(connections[audit.target.connection].url).scheme)
-        if dialect.is_written and dialect.writing.WRITES_COMMITS:
-            written = f"{dialect.name} tables are written by commits of single tables, and audits of them are not aligned"
-            return f"{written}; remove {_setting(audit)}"
+        dialect = dialects.by_scheme(dialects.parse_url(target.url).scheme)
+        if not (dialect.is_written and dialect.writing.WRITES_COMMITS):
+            return ""
+        written = f"{dialect.name} tables are written by commits of single tables"
+        if audit.ledger:
+            return f"{written}, which have no room for a ledger; remove ledger"
+        if isinstance(audit.target, TableRef) and (audit.target.version is not None or audit.target.timestamp is not None):
+            older = "the pipeline brings the newest version of a table to a position, and the target is an older one"
+            return f"{older}; remove version, or {_setting(audit)}"
     return ""
 
 

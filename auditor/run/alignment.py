@@ -32,7 +32,7 @@ from auditor.connections.reader import Reader, on_both_sides
 from auditor.errors import AccessDenied, AuditorError, LockTimeout, StatementCancelled
 from auditor.model import Alignment, Plan, Side, is_shard
 from auditor.planning import watermark
-from auditor.sql.merge import POSITIONS, Positions
+from auditor.run.target_position import name_positions, read_position
 from dialects import Session
 from dialects.log_places import PlacedSession
 
@@ -74,10 +74,10 @@ class TableHold(LogReader, Protocol):
 
     pipeline: str
     """The pipeline's name."""
-    schema: str
-    """The schema of the target in which the pipeline says what it holds."""
     table: str
-    """The name of the table there."""
+    """The table as the pipeline's stream calls it, ``database.table``."""
+    place: tuple[str, str]
+    """The schema and the name that it has in the target."""
 
     stopped: threading.Event
     """Set to end its waits; they raise NotAligned then."""
@@ -230,14 +230,11 @@ def _begin_at(session: Session, plan: Plan, holds: Holds, places: Mapping[Side, 
 
 
 def _check_position(session: Session, hold: TableHold, position: int, place: str) -> None:
-    positions = Positions(session.dialect, hold.schema, hold.pipeline)
     try:
-        rows = session.query(positions.list())
+        stands_at = read_position(session, hold.place, hold.pipeline, hold.table)
     except AuditorError as error:
-        raise NotAligned(
-            f"the target does not say what it holds ({error}); let the audit's user read {hold.schema}.{POSITIONS} there"
-        ) from error
-    if not any(str(table) == hold.table and int(row_position) == position for table, row_position, _ in rows):
+        raise NotAligned(f"the target does not say what it holds ({error}); {name_positions(session, hold.place[0])}") from error
+    if stands_at != position:
         raise NotAligned(f"the target's snapshot is not at {place}")
 
 

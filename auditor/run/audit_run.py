@@ -258,10 +258,13 @@ class AuditRun:
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
         if chosen := live_summaries.choose(draft, self.reader.stopped):
             try:
-                self.plan = comparison.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
-                self.checkpoint.save_plan(self.plan, self.schema)
-                self.findings = comparison.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligner, self.checks)
+                about = (self.audit, self.reader, tables, chosen, self.checks, self.files, self.earlier.unequal_shares)
+                self.plan = plan = comparison.plan_target(*about)
+                self.checkpoint.save_plan(plan, self.schema)
+                given = (self.audit, self.reader, plan, live_summaries, self.aligner, self.checks, self.files)
+                self.findings = comparison.compare_live(*given)
                 self.prescan_note = self.findings.prescan
+                self._end_files()
                 self.reader.ask_each(self._check_columns)
                 return
             except LiveSummariesWrong as error:
@@ -269,12 +272,15 @@ class AuditRun:
                 self.reader.end_snapshots()
         with live_summaries.scanning():
             self.plan = comparison.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligner)
+            if self.files:
+                self.files.follow(self.reader, tables, self.plan, self.checks)
             self.checkpoint.save_plan(self.plan, self.schema)
             findings = self._examine(self.plan)
             if self.aligner.was_lost(self.reader):
                 raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligner.why_not}; run the audit again")
             comparison.save_scan(self.plan, findings, live_summaries, self.aligner)
             self.findings = findings
+            self._end_files()
 
     def _compare_files(self, files: FileSummaries, tables: Mapping[Side, Endpoint]) -> None:
         """Compare by the sums that are kept of files, and read those of which there are none."""
@@ -285,8 +291,13 @@ class AuditRun:
         self.plan = check_chunks(self.reader, plan, others) if others else plan
         self.checkpoint.save_plan(self.plan, self.schema)
         self.findings = self._examine(self.plan)
-        self.findings.reasons += files.reasons
-        files.prove()
+        self._end_files()
+
+    def _end_files(self) -> None:
+        """Note which files hold other rows than when their sums were kept, and that all were read, if they were."""
+        if self.files and self.findings:
+            self.findings.reasons += self.files.reasons
+            self.files.prove()
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
         """Compare both tables' columns with those of the last run. Raises SchemaChanged if the audit is strict about them."""

@@ -119,6 +119,8 @@ class FileSummaries:
         self._fresh: set[tuple[str, str]] = set()
         """What this run has read itself, by reading and file: the other side may have the same file."""
         self._totals: dict[Side, FileSums] = {}
+        self._states: dict[Side, tuple[str, str]] = {}
+        """The version of each side of which these are, and by what its sums are known."""
         self._statements: dict[Side, str] = {}
 
     def recall(self, reader: Reader) -> None:
@@ -146,8 +148,7 @@ class FileSummaries:
         self._checks = checks
         sides = self._begin_plan(reader, tables, draft)
         if self._layout is None:
-            plan = self._finish(reader, tables, draft, self._audit, {})
-            self._layout = self._begin(plan)
+            self._layout = self._begin(self._finish(reader, tables, draft, self._audit, {}))
         self._rescan_if_due(self._layout)
         pinned = replace(draft, partitioning=self._layout.partitioning, salt=self._layout.salt)
         for side in sides:
@@ -161,6 +162,34 @@ class FileSummaries:
         bounds = {side: _bounds_of(total) for side, total in self._totals.items()}
         plan = self._finish(reader, tables, draft, _pinned(self._audit, self._layout.partitioning), bounds)
         return replace(plan, partitioning=self._layout.partitioning, salt=self._layout.salt)
+
+    def follow(self, reader: Reader, tables: Mapping[Side, Endpoint], plan: Plan, checks: CrossChecks) -> Plan:
+        """Keep the target's sums in the partitions of a plan, which are those of live summaries, and return it with the target's bounds.
+
+        The target's files are read. Raises PlanError.
+        """
+        self._checks = checks
+        if "target" not in self._begin_plan(reader, tables, plan):
+            raise PlanError(f"audit {plan.audit}: the target does not consist of files, whose sums could be kept; remove files")
+        if self._layout and (self._layout.partitioning, self._layout.salt) != (plan.partitioning, plan.salt):
+            self._begin_again("the live summaries have other partitions")
+        if self._layout is None:
+            self._layout = self._begin(plan, plan.salt)
+        self._rescan_if_due(self._layout)
+        self.read_side(reader, plan, "target")
+        checks.statements |= {"target (files)": self._statements["target"]}
+        bounds = _bounds_of(self._totals["target"])
+        finished = self._finish(reader, tables, plan, _pinned(self._audit, plan.partitioning), {"source": bounds, "target": bounds})
+        return replace(finished, partitioning=plan.partitioning, salt=plan.salt)
+
+    def read_side(self, reader: Reader, plan: Plan, side: Side) -> Summaries:
+        """Return the summaries of a side as it is now, or in the snapshot that is open; only files are read that no run has read."""
+        before = self.read.get(side)
+        self._totals[side] = self._summarise(reader, plan, side)
+        if before and (now := self.read[side]) is not before:  # another version than the one that the plan was made of
+            read, read_bytes = min(now.files, before.read + now.read), before.read_bytes + now.read_bytes
+            self.read[side] = replace(now, read=read, read_bytes=read_bytes, hidden=before.hidden + now.hidden)
+        return self.summaries(plan, side)
 
     def expect(self, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan) -> Plan:
         """Return the plan that a run would make now, and which files it would read; none of them is read for that. Raises PlanError.
@@ -203,8 +232,8 @@ class FileSummaries:
         plan = build.finish_plan(draft, audit, reader, tables, bounds)
         return replace(plan, prescan=Prescan(used=False, why="the sums of files are those of every partition"))
 
-    def _begin(self, plan: Plan) -> FileLayout:
-        salt = secrets.token_hex(8) if self._audit.salt == planner.RANDOM_SALT else plan.salt
+    def _begin(self, plan: Plan, salt: str = "") -> FileLayout:
+        salt = salt or (secrets.token_hex(8) if self._audit.salt == planner.RANDOM_SALT else plan.salt)
         rows = max((here.estimate or 0 for here in plan.sides.values()), default=0)
         layout = FileLayout(partitioning=plan.partitioning, salt=salt, rows=rows, aim=self._audit.partition.rows)
         try:
@@ -324,6 +353,9 @@ class _SideFiles:
         """Return the sums of the version's rows."""
         table, dialect = self.plan.sides[self.side].table, self.session.dialect
         files = self._list_files()
+        state = (self.session.state_read(table), self.reading)
+        if self.run_of._states.get(self.side) == state:
+            return self.run_of._totals[self.side]
         self.total_rows = sum(file.rows or 0 for file in files)
         total = self._all_of(files, "all")
         if deleted := [file for file in files if file.hidden]:
@@ -342,6 +374,7 @@ class _SideFiles:
             damaged=self.tally.damaged,
             changed=tuple(self.tally.changed),
         )
+        self.run_of._states[self.side] = state
         return total
 
     def expect(self) -> FilesExpected:

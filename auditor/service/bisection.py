@@ -137,9 +137,9 @@ class _Answer:
             if position == self.epoch.position:
                 return []
             try:
-                rows = session.query(LedgerStatements(session.dialect, self.sums.schema).list(self.epoch.id))
+                rows = session.query(LedgerStatements(session.dialect, self.sums.place_in_target[0]).list(self.epoch.id))
             except NoSuchObject as error:
-                where = f"{self.sums.schema}.{LEDGER}"
+                where = f"{self.sums.place_in_target[0]}.{LEDGER}"
                 raise _CannotTell(f"the target has no table {where}, which holds the ledger") from error
         entries = read_entries(self.epoch.id, rows)
         check_chain(entries, self.epoch.id, self.epoch.position)

@@ -74,6 +74,20 @@ live_checks = Table(
 )
 """What runs found of the target as of a position, of epochs whose merges keep a ledger."""
 
+live_links = Table(
+    "auditor_live_links",
+    metadata,
+    Column("epoch", short_text(16), primary_key=True),
+    Column("place", big_integer(), primary_key=True, autoincrement=False),
+    Column("previous", big_integer(), nullable=False),
+    Column("layout", short_text(64), nullable=False),
+    Column("shape", short_text(64), nullable=False),
+    Column("digest", short_text(64), nullable=False),
+    Column("body", long_binary(), nullable=False),
+)
+"""What events change in the sums of epochs whose targets are written by commits, which have no room for it. A link is of the stream, not of
+the target: it is stored before the commit that reaches its place, and does no harm if that is never made."""
+
 MOST_CHECKS = 1000
 """Checks that are kept of an epoch, the newest."""
 
@@ -110,7 +124,8 @@ def begin_epoch(
         over = {"state": "ended", "ended": now, "reason": "the audit began its live summaries anew", "base": None}
         connection.execute(update(live_epochs).where(live_epochs.c.audit == subject.audit, live_epochs.c.state != "ended").values(**over))
         of_audit = select(live_epochs.c.epoch).where(live_epochs.c.audit == subject.audit)
-        connection.execute(delete(live_checks).where(live_checks.c.epoch.in_(of_audit)))
+        for kept in (live_checks, live_links):
+            connection.execute(delete(kept).where(kept.c.epoch.in_(of_audit)))
         connection.execute(insert(live_epochs).values(epoch=id_, requested_at=now, **subject_values, **settings, **unplaced))
 
     store.write(work)
@@ -181,6 +196,7 @@ def end_epoch(store: Store, epoch: str, reason: str) -> bool:
     def work(connection: Connection) -> bool:
         same = and_(live_epochs.c.epoch == epoch, live_epochs.c.state != "ended")
         over = {"state": "ended", "ended": database_time(connection), "reason": reason, "base": None, "base_check": ""}
+        connection.execute(delete(live_links).where(live_links.c.epoch == epoch))
         return bool(connection.execute(update(live_epochs).where(same).values(**over)).rowcount)
 
     return store.write(work)
@@ -254,6 +270,63 @@ def base_size(store: Store, epoch: str) -> int:
     """Return how many bytes the base of an epoch has; 0 if it has none yet. Raises StoreError."""
     with store.reading() as connection:
         return int(connection.execute(select(func.length(live_epochs.c.base)).where(live_epochs.c.epoch == epoch)).scalar() or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLink:
+    """What the events after one place, up to another, change in the sums of an epoch, as `auditor.run.live.running_sums` has it."""
+
+    epoch: str
+    place: int
+    previous: int
+    layout: str
+    shape: str
+    digest: str
+    body: str
+
+
+def add_link(store: Store, link: StoredLink) -> int:
+    """Store a link, in the place of one that ends there, and return how many the epoch has.
+
+    Raises LiveSummariesWrong if none ends where this one begins, or one is of other columns, and StoreError.
+    """
+    of_epoch = live_links.c.epoch == link.epoch
+
+    def work(connection: Connection) -> int:
+        begin = connection.execute(select(live_epochs.c.position).where(live_epochs.c.epoch == link.epoch)).scalar()
+        before = select(func.count()).select_from(live_links).where(of_epoch, live_links.c.place == link.previous)
+        if link.previous != begin and not connection.execute(before).scalar():
+            raise LiveSummariesWrong(f"the sums of what lies behind position {link.previous} are missing")
+        shapes = set(connection.execute(select(live_links.c.shape).where(of_epoch).distinct()).scalars()) | {link.shape}
+        if len(shapes - {""}) > 1:
+            raise LiveSummariesWrong("a compared column of the source's table was changed")
+        connection.execute(delete(live_links).where(of_epoch, live_links.c.place == link.place))
+        connection.execute(insert(live_links).values(**_values(link)))
+        return int(connection.execute(select(func.count()).select_from(live_links).where(of_epoch)).scalar() or 0)
+
+    return store.write(work)
+
+
+def list_links(store: Store, epoch: str) -> list[StoredLink]:
+    """Return the links of an epoch by the places where they end, ascending. Raises StoreError."""
+    columns = [live_links.c[name] for name in StoredLink.__slots__]
+    with store.reading() as connection:
+        rows = connection.execute(select(*columns).where(live_links.c.epoch == epoch).order_by(live_links.c.place)).all()
+    return [StoredLink(**{**row._mapping, "body": bytes(row.body).decode()}) for row in rows]
+
+
+def fold_links(store: Store, folded: StoredLink) -> None:
+    """Put one link in the place of all that end where it ends, or before. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(live_links).where(live_links.c.epoch == folded.epoch, live_links.c.place <= folded.place))
+        connection.execute(insert(live_links).values(**_values(folded)))
+
+    store.write(work)
+
+
+def _values(link: StoredLink) -> dict[str, Any]:
+    return {**{name: getattr(link, name) for name in StoredLink.__slots__}, "body": link.body.encode()}
 
 
 def _check(epoch: LiveEpoch, base: bytes) -> str:

@@ -125,7 +125,8 @@ class DeltaSession(DuckDBSession, Committing):
         if name is None:
             return [0] * len(names)
         with translated(name):
-            table = self.open_version(name)
+            opened = self.open(name) if self._pinned is not None else None
+            table = opened.table if opened else self.open_version(name)
             return [table.transaction_version(name) or 0 for name in names]
 
     def versions_since(self, parts: tuple[str, ...], mark: str, number: int, most: int) -> Sequence[WrittenVersion]:

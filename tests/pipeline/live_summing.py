@@ -17,11 +17,11 @@ from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Chunk, LiveEpoch, Partitioning, Plan
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.published_epochs import publish
+from auditor.pipeline.live.stream_sums import StreamSums
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.points import followed
 from auditor.run.live import plans as live_plans
-from auditor.run.live.summaries import read_live, read_position
 from auditor.service import planning
 from auditor.sql import render
 from auditor.sql.merge import Positions
@@ -124,8 +124,13 @@ class SummingRoad(LiveRoad):
     def live(self, epoch: LiveEpoch) -> Summaries:
         """What the stream's sums give at the place that the target states."""
         with closing(dialects.connect(self.settings.connections["warehouse"].url)) as session:
-            place = read_position(session, self.schema, epoch)
-            return read_live(session, self.schema, epoch, live_epochs.get_base(self.store, epoch.id), place)
+            sums = self.sums(epoch)
+            return sums.read(session, epoch, sums.open(session, epoch))
+
+    def sums(self, epoch: LiveEpoch) -> StreamSums:
+        """What a run asks for the sums of an epoch."""
+        subject = EpochSubject(epoch.audit, epoch.pipeline, epoch.target, epoch.table)
+        return StreamSums(self.settings, self.store, subject, self.loader.where.place(epoch.table), self.where)
 
     def merge_with_kills(self, drawn: random.Random) -> int:
         """Merge until the target lacks nothing, with loaders that end at random steps as if they were killed; return how many did."""

@@ -127,7 +127,7 @@ class Stub(StreamHold):
 @pytest.fixture
 def hold(road: AlignedRoad) -> Stub:
     """A hold of the road's table."""
-    made = Stub(road.settings, road.store, PIPELINE, "wh", f"{road.database}.{TABLE}", road.schema)
+    made = Stub(road.settings, road.store, PIPELINE, "wh", f"{road.database}.{TABLE}", (road.schema, TABLE))
     made.position = int(road.query(f"SELECT position FROM {road.schema}.auditor_positions WHERE table_name <> ''")[0][0])
     return made
 

@@ -40,6 +40,10 @@ def name_of(schema: TableSchema) -> str:
     return f"shop.{schema.table}"
 
 
+def hold_of(road: Road, name: str) -> StreamHold:
+    return StreamHold(road.settings, road.store, PIPELINE, "wh", name, road.settings.pipeline(PIPELINE).table_targets["wh"].place_of(name))
+
+
 def begin(road: Road, tables: Sequence[TableSchema]) -> None:
     road.stage(*(batch(announce(one, 1), insert(one, 10, ["10", *[None] * (len(one.columns) - 1)])) for one in tables))
 
@@ -52,7 +56,7 @@ def stage(road: Road, tables: Sequence[TableSchema], *positions: int) -> None:
 
 def take(road: Road, tables: Sequence[TableSchema]) -> dict[str, StreamHold]:
     """Let an audit of each table ask that it stands still."""
-    found = {one.table: StreamHold(road.settings, road.store, PIPELINE, "wh", name_of(one), road.schema) for one in tables}
+    found = {one.table: hold_of(road, name_of(one)) for one in tables}
     assert all(holds.take_hold(road.store, one.key, 60) for one in found.values())
     return found
 
@@ -177,7 +181,7 @@ def run_all(work: Sequence[Callable[[], None]]) -> None:
 def test_ten_audits_at_once_are_answered_by_a_running_loader(road: Road) -> None:
     begin(road, [*TABLES, FREE])
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
-    held = {one.table: StreamHold(road.settings, road.store, PIPELINE, "wh", name_of(one), road.schema) for one in TABLES}
+    held = {one.table: hold_of(road, name_of(one)) for one in TABLES}
     with leased(road.store), road.loader().service(0.0, stopped, staged, paused):
         while len(positions_of_all(road)) < len(TABLES) + 1:
             staged.set()

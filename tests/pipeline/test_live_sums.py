@@ -16,7 +16,6 @@ from auditor.errors import LiveSummariesWrong
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.published_epochs import published
 from auditor.pipeline.merge import live_sums
-from auditor.run.live.summaries import read_live
 from auditor.store import live_epochs, parts
 from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements
@@ -123,9 +122,9 @@ def test_links_are_folded_and_what_is_lost_is_found(road: SummingRoad, monkeypat
             road.live(epoch)
         road.execute(f"UPDATE {sums} SET {mend} {where}")
     assert road.check() > 10
-    base, url = live_epochs.get_base(road.store, epoch.id), road.settings.connections["warehouse"].url
+    url = road.settings.connections["warehouse"].url
     with closing(dialects.connect(url)) as session, pytest.raises(LiveSummariesWrong, match="start again"):
-        read_live(session, road.schema, epoch, base, int(place) + 1)
+        road.sums(epoch).read(session, epoch, int(place) + 1)
     road.execute(f"DELETE FROM {sums} WHERE place = {place}")
     with pytest.raises(LiveSummariesWrong, match="start again"):
         road.live(epoch)

@@ -110,8 +110,8 @@ def test_the_route_by_which_rows_come_is_found(tmp_path: Path) -> None:
         ("table: orders}", "table: other.orders}", "the pipeline shop does not carry other.orders into live.orders of warehouse"),
         (
             "{connection: warehouse, table: live.orders}",
-            "{connection: lake, table: live.orders}",
-            "delta tables are written by commits of single tables, and audits of them are not aligned; remove align",
+            "{connection: lake, table: live.orders, version: 3}",
+            "brings the newest version of a table to a position, and the target is an older one; remove version, or align",
         ),
         (
             "live.orders}\n    align: pipeline\n",

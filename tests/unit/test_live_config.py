@@ -86,7 +86,16 @@ def test_what_sums_cannot_serve_is_refused_by_its_name(more: str, sentence: str,
             "table: visits}",
             "carries visits of shop into live.orders; add it to one, or remove summaries: live",
         ),
-        ("target: {connection: warehouse, table", "target: {connection: lake, table", "are not aligned; remove summaries: live"),
+        (
+            "target: {connection: warehouse, table",
+            "target: {connection: lake, version: 3, table",
+            "and the target is an older one; remove version, or summaries: live",
+        ),
+        (
+            "summaries: live\n    rescan: 7d",
+            "summaries: live\n    history: {pipeline: shop}\n    files: kept",
+            "files: kept and history cannot be combined; remove one of them",
+        ),
         (
             "    staging:",
             "    columns: {orders: {where: \"size = 's'\"}}\n    staging:",

@@ -36,6 +36,6 @@ def find_holds(settings: Settings, store: Store, audit: Audit, topics: TopicRead
         if side != "target":
             [carrier] = find_carriers(read, audit.target, settings.pipelines, settings.connections)
             table = f"{carrier.database}.{carrier.output}"
-            about = settings, store, carrier.pipeline, carrier.target, table, carrier.schema
+            about = settings, store, carrier.pipeline, carrier.target, table, carrier.place
             holds[side] = StreamHold(*about) if topics is None else TopicHold(*about, topics=topics)
     return holds

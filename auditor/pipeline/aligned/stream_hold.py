@@ -43,8 +43,8 @@ class StreamHold:
     target: str
     table: str
     """The table as the stream calls it, ``database.table``."""
-    schema: str
-    """The target's schema."""
+    place: tuple[str, str]
+    """The schema and the name that it has in the target."""
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set to end its waits."""
     _holder: str = field(default_factory=lambda: secrets.token_hex(16))

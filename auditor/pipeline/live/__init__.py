@@ -30,4 +30,4 @@ def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> Stre
     [carrier] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
     subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.output}")
     where = audit.where if isinstance(audit.where, str) else ""
-    return StreamSums(settings, store, subject, carrier.schema, where, audit.ledger)
+    return StreamSums(settings, store, subject, carrier.place, where, audit.ledger)

@@ -21,17 +21,25 @@ from auditor.model import Alignment, LiveEpoch, Plan
 from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.events import Place, Position
 from auditor.run.alignment import NotAligned
-from auditor.run.live import plans
+from auditor.run.live import plans, statements
 from auditor.run.live import running_sums as sums_of
-from auditor.run.live.summaries import read_live, read_position
-from auditor.sql.merge import POSITIONS
+from auditor.run.live.running_sums import Link
+from auditor.run.live.summaries import read_links, sum_up
+from auditor.run.target_position import name_positions, read_position
 from auditor.store import Store, live_epochs, parts, pipelines
 from auditor.store.live_epochs import EpochSubject
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
 from dialects import Session
+from dialects.committing import Committing
 
 UNKNOWN = "it was forgotten"
+
+
+def list_links(store: Store, epoch: str) -> list[Link]:
+    """Return the links of an epoch that the store keeps. Raises LiveSummariesWrong for one that is not what was written, and StoreError."""
+    rows = ((one.place, 0, one.previous, one.layout, one.shape, one.digest, one.body) for one in live_epochs.list_links(store, epoch))
+    return statements.read_links(epoch, rows)
 
 
 @dataclass(slots=True)
@@ -41,8 +49,8 @@ class StreamSums:
     settings: Settings
     store: Store
     subject: EpochSubject
-    schema: str
-    """The target's schema."""
+    place_in_target: tuple[str, str]
+    """The schema and the name that the table has in the target."""
     where: str
     """The audit's filter in the portable language; '' for all rows."""
     ledger: bool = False
@@ -112,10 +120,10 @@ class StreamSums:
         """Open a snapshot of the target whose first statement reads where it is. Raises LiveSummariesUnusable."""
         session.begin()
         try:
-            position = read_position(session, self.schema, epoch)
+            position = read_position(session, self.place_in_target, epoch.pipeline, epoch.table)
         except AuditorError as error:
             raise LiveSummariesUnusable(
-                f"the target does not say what it holds ({error}); let the audit's user read {self.schema}.{POSITIONS} there"
+                f"the target does not say what it holds ({error}); {name_positions(session, self.place_in_target[0])}"
             ) from error
         if not position:
             raise LiveSummariesUnusable(
@@ -125,10 +133,11 @@ class StreamSums:
 
     def read(self, session: Session, epoch: LiveEpoch, position: int) -> Summaries:
         """Return the source's summaries as of the position of the target's snapshot."""
-        base = live_epochs.get_base(self.store, epoch.id)
-        if position == epoch.position:  # there may be no table of sums yet, and a statement that fails ends PostgreSQL's snapshot
-            return codec.unpack_summaries(base)[1]
-        return read_live(session, self.schema, epoch, base, position)
+        if isinstance(session, Committing):
+            links = sums_of.path(list_links(self.store, epoch.id), epoch.position, position)
+        else:
+            links = read_links(session, self.place_in_target[0], epoch, position)
+        return sum_up(epoch, live_epochs.get_base(self.store, epoch.id), links, position)
 
     def place_of(self, position: int) -> str:
         """Return a position as a place of the source's log."""

@@ -2,6 +2,10 @@
 
 Each transaction that moves a table's position adds a link to the sums of each epoch of the table, also one that merges no event: the sums
 end exactly where the target says that it stands, or the epoch has ended.
+
+A target that is written by commits of single tables has no room for links. Theirs are in the store, each before the commit that moves the
+position there: what the stream's events between two places change is true whether or not the target takes them, and a version of the
+target is compared with the links that lead to the position which it carries.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.images import Images, add_up, joined, no_images
 from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.live.staged_sums import read_sums
+from auditor.pipeline.live.stream_sums import list_links
 from auditor.pipeline.merge import target_ledger
 from auditor.pipeline.merge.positions import Held, Where, describe
 from auditor.pipeline.merge.target_ledger import Expected, Touched, expect
@@ -29,11 +34,15 @@ from auditor.run.live.statements import LiveSums, as_text, read_links
 from auditor.sql.filter import column_names, parse
 from auditor.store import live_epochs, table_notes
 from dialects import Session
+from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
 
 MOST_ROWS = 512
 """Rows of links after which they are folded into one."""
+
+UNFOLDED = 64
+"""Links in the store, the last ones, that are not folded: somebody may read a version that is not the newest any more."""
 
 TIMES_BASE = 10
 """How many times as long as the base the links of an epoch may be."""
@@ -73,11 +82,12 @@ def prepare(
     epochs = [one for one in of_table if one.state in ("scanning", "kept") and position > one.position]
     if not epochs:
         return Pending()
-    sums = LiveSums(session.dialect, where.place(table)[0])
-    try:
-        session.query(sums.sizes(epochs[0].id))
-    except NoSuchObject:
-        create_table(session, sums.create())
+    if not isinstance(session, Committing):
+        sums = LiveSums(session.dialect, where.place(table)[0])
+        try:
+            session.query(sums.sizes(epochs[0].id))
+        except NoSuchObject:
+            create_table(session, sums.create())
     links, ended, expected = list[tuple[LiveEpoch, Link]](), dict[str, str](), dict[str, Expected]()
     for epoch in epochs:
         try:
@@ -162,6 +172,34 @@ def add(session: Session, where: Where, table: str, pending: Pending, touched: M
         if epoch_id in pending.expected:
             session.execute(LedgerStatements(sums.dialect, sums.schema).forget(epoch_id))
     return ended
+
+
+def keep(where: Where, pending: Pending) -> None:
+    """Store links before the commit by which the target comes to their places, and end epochs that cannot go on with it.
+
+    Raises StoreError and StagingFailed.
+    """
+    ended = dict(pending.ended)
+    for epoch, link in pending.links:
+        try:
+            if live_epochs.add_link(where.store, _stored(link)) > MOST_ROWS:
+                _fold_kept(where, epoch)
+        except LiveSummariesWrong as error:
+            ended[epoch.id] = str(error)
+    end(where, ended)
+
+
+def _fold_kept(where: Where, epoch: LiveEpoch) -> None:
+    """Put one link in the place of all but the last ones; versions between them can then be compared by a scan alone."""
+    kept = list_links(where.store, epoch.id)
+    links = running_sums.path(kept, epoch.position, kept[-1].place)[:-UNFOLDED]
+    about = dict(zip(("words", "powers"), plans.widths(_plan(epoch)), strict=True))
+    folded = running_sums.fold(links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, **about)
+    live_epochs.fold_links(where.store, _stored(folded))
+
+
+def _stored(link: Link) -> live_epochs.StoredLink:
+    return live_epochs.StoredLink(link.epoch, link.place, link.previous, link.layout, link.shape, link.digest, link.body)
 
 
 def _statements(session: Session, where: Where, sums: LiveSums, epoch: LiveEpoch, link: Link) -> tuple[Sequence[str], bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from auditor.points import reach
+from auditor.run.target_position import mark_name
 from auditor.sql.merge import Bound, MergeStatements
 from dialects import Session
 from dialects.committing import Commit, Committing
@@ -29,12 +30,13 @@ def read_incarnation(session: Committing, place: tuple[str, str], pipeline: str,
 
 
 def _life(pipeline: str, table: str) -> str:
-    return f"auditor/{pipeline}/{table}/incarnation"
+    return f"{mark_name(pipeline, table)}/incarnation"
 
 
 def mark_names(pipeline: str, table: str) -> tuple[str, str]:
     """Return under which names a commit carries its position and the number of its schema."""
-    return f"auditor/{pipeline}/{table}", f"auditor/{pipeline}/{table}/schema"
+    name = mark_name(pipeline, table)
+    return name, f"{name}/schema"
 
 
 def merge(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from auditor.connections.writer import transaction
-from auditor.errors import AuditorError, ConnectionLost, StoreError
-from auditor.pipeline.merge import live_sums
+from auditor.errors import AuditorError, ConnectionLost, MergeFailed, StoreError
+from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
@@ -121,6 +121,10 @@ def state_positions(session: Session, where: Where, before: Mapping[str, Held], 
     """Let the target say in one transaction that it holds tables up to other positions, up to which there is nothing to merge."""
     epochs = live_sums.list_lasting(where)
     sums = {table: live_sums.prepare(session, where, table, before[table], held.position, lasting=epochs) for table, held in now.items()}
+    if isinstance(session, Committing):
+        for table, held in now.items():
+            _state_by_commit(session, where, table, before[table], held, sums[table])
+        return
     ended: dict[str, str] = {}
     with transaction(session):
         for positions in {one.schema: one for one in (positions_of(session, where, table) for table in now)}.values():
@@ -130,3 +134,11 @@ def state_positions(session: Session, where: Where, before: Mapping[str, Held], 
         for table, pending in sums.items():
             ended |= live_sums.add(session, where, table, pending)
     live_sums.end(where, ended)
+
+
+def _state_by_commit(session: Committing, where: Where, table: str, before: Held, now: Held, sums: live_sums.Pending) -> None:
+    """Do that to one table by a commit without rows. Raises MergeFailed."""
+    live_sums.keep(where, sums)
+    about = (where.place(table), where.pipeline, table, (before.position, before.schema_id), (now.position, now.schema_id))
+    if not merge_by_commits.pass_by(session, *about, clear=False, incarnation=where.incarnation):
+        raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from auditor.errors import MergeFailed, SerializationConflict, TableStopped
 from auditor.model import TableNote
-from auditor.pipeline.merge import merge_by_commits
+from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, see
 from auditor.pipeline.merge.shared_tables import check_alone
@@ -52,6 +52,7 @@ def move_by_commits(session: Session, where: Where, note: TableNote) -> dict[str
         check_names_free(where, origins, held, move.tables_with_rows())
         move.check_size()
     carry_changes(where, note, origins, pending)
+    live_sums.end(where, {one: reason for name in names for one, reason in live_sums.moved(where, name).items()})
     reach("merge.move")
     copies = move.copy_exchanged()
     reach("merge.copied")

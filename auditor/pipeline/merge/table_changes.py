@@ -36,6 +36,9 @@ from sql_templates import fill
 
 log = logging.getLogger(__name__)
 
+EMPTIED = "the source emptied the table, or made it anew"
+"""Why live summaries end with a statement."""
+
 
 def empty(session: Session, where: Where, table: str, held: Held, note: TableNote, clears: bool) -> dict[str, Held]:
     """Pass by a statement that emptied the source's table or made it anew, with ``clears`` by deleting all rows of the target's.
@@ -47,7 +50,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     now = Held(note.position, held.schema_id if found or not clears else "")  # without rows it may be made anew
     sums = live_sums.prepare(session, where, table, held, note.position)
     if loses_rows(where, table, held, note):
-        sums = live_sums.ended(sums, "the source emptied the table, or made it anew")
+        sums = live_sums.ended(sums, EMPTIED)
     with transaction(session):
         check_unchanged(session, where, {table: held})
         # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
@@ -384,6 +387,7 @@ def _apply_by_commit(session: Session, where: Where, table: str, target: str, he
     _execute(session, table, [*made.before, *made.statements])
     reach("merge.altered")
     about = (where.pipeline, table, (held.position, held.schema_id), (now.position, now.schema_id))
+    live_sums.keep(where, live_sums.prepare(session, where, table, held, now.position))
     try:
         if made.rows:
             done = merge_by_commits.rewrite(session, target, *about, rows=made.rows, incarnation=where.incarnation)

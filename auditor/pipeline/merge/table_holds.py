@@ -17,7 +17,6 @@ from auditor.pipeline.merge.target_table import TargetTable
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import Hold, HoldKey
 from dialects import Session
-from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +88,6 @@ def merge_through(session: Session, where: Where, table: str, position: int, rea
 
     Raises MergeFailed if the target cannot stand there, and what `merge_next` raises.
     """
-    if isinstance(session, Committing):
-        raise MergeFailed(f"{session.dialect.name} is written by commits of single tables, and audits of it are not aligned")
     held = read_positions(session, where).get(table, Held())
     if not held.schema_id:
         raise MergeFailed(f"the target {where.target} holds nothing of {table} yet; copy its rows first")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from auditor.connections.writer import transaction
 from auditor.errors import AuditorError, ConnectionLost, MergeFailed, PartsGone, StatementRefused, TableStopped, ValuesChanged
 from auditor.escaping import shell_word
-from auditor.model import Part
+from auditor.model import LiveEpoch, Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums, merge_by_commits
@@ -31,7 +31,7 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, descr
 from auditor.pipeline.merge.shared_load import SharedFile, SharedLoad, SharingFailed, StoredTables, can_share, shared_files
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import Row, plain_message
-from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
+from auditor.pipeline.merge.table_changes import EMPTIED, check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_ledger import Expected, LedgerFailed, Touched, compare_touched, read_touched
 from auditor.pipeline.merge.target_table import StageUse, TargetTable, examine
 from auditor.pipeline.staged_parts import HELD_BYTES, Blocks, read_part
@@ -234,8 +234,9 @@ def _merge_loaded(
     with _loaded(session, where, steps, alone) as loaded:
         reach("merge.merge")
         if isinstance(session, Committing):
+            epochs = live_sums.list_lasting(where)
             for step in steps:
-                _commit(session, where, step, loaded.load)
+                _commit(session, where, step, loaded.load, epochs)
         elif any(step.rows is not None for step in steps):
             with suppress(_Undo), transaction(session):
                 _merge(session, where, steps, [live_sums.Pending() for _ in steps], loaded)
@@ -320,6 +321,8 @@ def _pass(session: Session, where: Where, table: str, held: Held, ahead: Pending
     if isinstance(session, Committing) and not is_move(note):
         after = note.position, held.schema_id
         about = (where.place(table), where.pipeline, table, (held.position, held.schema_id), after)
+        sums = live_sums.prepare(session, where, table, held, note.position)
+        live_sums.keep(where, live_sums.ended(sums, EMPTIED) if loses_rows(where, table, held, note) else sums)
         if not merge_by_commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
@@ -633,7 +636,7 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load, expected:
     return touched
 
 
-def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
+def _commit(session: Session, where: Where, step: Step, load: Load, epochs: Sequence[LiveEpoch]) -> None:
     """Merge what is loaded into a table that is written by commits. A trial of it ends once it is loaded."""
     intervals = load(step)
     if step.rows is not None:
@@ -644,6 +647,7 @@ def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
     # A table that was not there carried no position of what was passed by.
     before, after = (0, "") if step.is_new else (step.held.position, step.held.schema_id), (step.now.position, step.now.schema_id)
     about = (where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation)
+    live_sums.keep(where, live_sums.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs))
     if not merge_by_commits.merge(session, *about, bounds):
         raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is looked at again")
 

@@ -35,6 +35,7 @@ from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import decide, plan_of_stretches
 from auditor.run.alignment import Aligner
 from auditor.run.cross_checks import CrossChecks
+from auditor.run.file_summaries import FileSummaries
 from auditor.run.findings import Findings
 from auditor.run.live import running_sums
 from auditor.run.live.summaries import LiveSummaries
@@ -64,11 +65,22 @@ TOLERATED = "the rows that differ may all be within their tolerances, which only
 log = logging.getLogger(__name__)
 
 
-def plan_target(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, unequal_shares: Sequence[float] = ()) -> Plan:
+def plan_target(
+    audit: Audit,
+    reader: Reader,
+    tables: Mapping[Side, Endpoint],
+    draft: Plan,
+    checks: CrossChecks,
+    files: FileSummaries | None = None,
+    unequal_shares: Sequence[float] = (),
+) -> Plan:
     """Return the plan by which the target is read, under a draft that has the partitions of an epoch. Only the target is asked.
 
-    ``unequal_shares`` are the shares of partitions that differed in earlier runs, which decide on a pre-scan.
+    ``files`` has the sums that are kept of the target's files; ``unequal_shares`` are the shares of partitions that differed in earlier
+    runs, which decide on a pre-scan.
     """
+    if files:
+        return files.follow(reader, tables, draft, checks)
     bounds = reader.ask_side("target", lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
     pinned = pin_partitions(audit, draft)
     plan = planner.finish(draft, pinned, tables, {"source": bounds, "target": bounds})
@@ -85,18 +97,25 @@ def pin_partitions(audit: Audit, plan: Plan) -> Audit:
 
 
 def compare_live(
-    audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligner: Aligner, checks: CrossChecks
+    audit: Audit,
+    reader: Reader,
+    plan: Plan,
+    live_summaries: LiveSummaries,
+    aligner: Aligner,
+    checks: CrossChecks,
+    files: FileSummaries | None = None,
 ) -> Findings:
-    """Return what differs between the target and the stream's sums of the source.
+    """Return what differs between the target and the stream's sums of the source; ``files`` has those of the target's files, if kept.
 
     Raises LiveSummariesWrong if the sums cannot be believed, LiveSummariesUnusable if the target does not say where it stands, and errors
     of the tree.
     """
-    looker, broken = _Looker(reader, plan, live_summaries), reader.snapshots_broken
+    looker, broken = _Looker(reader, plan, live_summaries, files), reader.snapshots_broken
     looker.open()
     aligner.let_go()
     result = looker.read_all()
-    checks.hold(plan, result, ("target",))
+    if files is None:  # which holds each file against a count when it is read
+        checks.hold(plan, result, ("target",))
     aligned = result.aligned
     findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=partial(partition_label, plan)), prescan=result.note)
     moved = 0
@@ -147,6 +166,7 @@ class _Looker:
     reader: Reader
     plan: Plan
     live_summaries: LiveSummaries
+    files: FileSummaries | None = None
     position: int = 0
     first: int = 0
     """Where the target was at the first look."""
@@ -201,19 +221,21 @@ class _Looker:
         self.open()
         place = self.live_summaries.sums.place_of(self.position)
         self.later = (f"partitions in which rows had changed in the source since were looked at again as of {place}",)
-        aligned = self._of(numbers, self._read(plan_of_partitions(self.reader, self.plan, numbers)))
+        aligned = self._of(numbers, self._read(self.plan if self.files else plan_of_partitions(self.reader, self.plan, numbers)))
         return aligned.select(aligned.unequal)
 
     def _of(self, numbers: Sequence[int], target: Summaries) -> Aligned:
         return align(_only(self.source, numbers), _only(target, numbers))
 
     def _cheap(self) -> Plan:
-        if self.plan.method != "exact" or self.plan.bits > WHOLE_SIGNATURE:
+        if self.files or self.plan.method != "exact" or self.plan.bits > WHOLE_SIGNATURE:
             return self.plan
         return replace(self.plan, method="signature", t=0)
 
     def _read(self, plan: Plan) -> Summaries:
         """Return the target's summaries, all of them read in the snapshot that says where it stands."""
+        if self.files:
+            return self.files.read_side(self.reader, plan, "target")
         return scan_side(self.reader, replace(plan, aligned=self.live_summaries.sums.place_of(self.position)), "target")
 
 

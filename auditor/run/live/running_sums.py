@@ -117,6 +117,20 @@ def apply(base: Summaries, links: Sequence[Link], *, epoch: str, layout: str, be
     return _without_empty(add([base, unpack(folded.body, base.words.shape[1], base.syndromes.shape[1])]))
 
 
+def path(links: Sequence[Link], begin: int, place: int) -> list[Link]:
+    """Return those of some links that lead from one place to another, in their order; of several that end at a place the last one counts.
+
+    Raises LiveSummariesWrong if none do.
+    """
+    ending, found, at = {link.place: link for link in links}, list[Link](), place
+    while at > begin:
+        if (link := ending.get(at)) is None or link.previous >= at:
+            raise LiveSummariesWrong(f"the live summaries are missing what changed up to position {at}; they have to start again")
+        found.append(link)
+        at = link.previous
+    return found[::-1]
+
+
 def fold(links: Sequence[Link], *, epoch: str, layout: str, begin: int, words: int, powers: int) -> Link:
     """Return one link in the place of all that follow ``begin``, of so many words and power sums a partition.
 

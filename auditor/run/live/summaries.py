@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
@@ -20,9 +20,8 @@ from auditor.config import Audit
 from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NoSuchObject
 from auditor.model import Alignment, LiveCheck, LiveEpoch, Partitioning, Plan
 from auditor.run.live import plans, statements
-from auditor.run.live.running_sums import apply
+from auditor.run.live.running_sums import Link, apply
 from auditor.run.locate import Lost
-from auditor.sql.merge import Positions
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
 from dialects import Session
@@ -273,17 +272,22 @@ class LiveSummaries:
         )
 
 
-def read_position(session: Session, schema: str, epoch: LiveEpoch) -> int:
-    """Return the position O up to which a target's snapshot says that it holds the table of an epoch; 0 if it holds nothing.
+def read_links(session: Session, schema: str, epoch: LiveEpoch, place: int) -> list[Link]:
+    """Return the links of an epoch as a target's snapshot holds them, which says that it is at this place.
 
-    ``schema`` is the target's. Raises EngineError.
+    ``schema`` is the target's. Raises LiveSummariesWrong, and EngineError.
     """
-    rows = session.query(Positions(session.dialect, schema, epoch.pipeline).list())
-    return next((int(position) for table, position, _ in rows if str(table) == epoch.table), 0)
+    if place == epoch.position:  # there may be no table of sums yet, and a statement that fails ends PostgreSQL's snapshot
+        return []
+    try:
+        rows = session.query(statements.LiveSums(session.dialect, schema).list(epoch.id))
+    except NoSuchObject as error:
+        raise LiveSummariesWrong(f"the target has no table {schema}.{statements.LIVE_SUMS}, which holds them") from error
+    return statements.read_links(epoch.id, rows)
 
 
-def read_live(session: Session, schema: str, epoch: LiveEpoch, base: bytes, place: int) -> Summaries:
-    """Return the summaries of the source as of a position, which is the one that the same snapshot of the target states.
+def sum_up(epoch: LiveEpoch, base: bytes, links: Sequence[Link], place: int) -> Summaries:
+    """Return the summaries of the source as of a position, which is the one that a snapshot of the target states.
 
     They are what a scan of the source at this place gives under the epoch's plan, ascending by partition and without those that have no
     row, except that the least and greatest keys are unknown (None). ``base`` is that of the epoch, from the store.
@@ -295,11 +299,4 @@ def read_live(session: Session, schema: str, epoch: LiveEpoch, base: bytes, plac
     if place < epoch.position:
         raise LiveSummariesWrong(f"the target is at position {place}, and the live summaries of {epoch.audit} begin at {epoch.position}")
     begun = codec.unpack_summaries(base)[1]
-    try:
-        rows = session.query(statements.LiveSums(session.dialect, schema).list(epoch.id))
-    except NoSuchObject as error:
-        if place > epoch.position:
-            raise LiveSummariesWrong(f"the target has no table {schema}.{statements.LIVE_SUMS}, which holds them") from error
-        rows = []
-    links = statements.read_links(epoch.id, rows)
     return apply(begun, links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, place=place)

@@ -575,6 +575,16 @@ def _live_tables() -> None:
         Column("apart", long_binary(), nullable=False),
         Column("missing", long_binary(), nullable=False),
     )
+    _table(
+        "auditor_live_links",
+        Column("epoch", short_text(16), primary_key=True),
+        Column("place", big_integer(), primary_key=True, autoincrement=False),
+        Column("previous", big_integer(), nullable=False),
+        Column("layout", short_text(64), nullable=False),
+        Column("shape", short_text(64), nullable=False),
+        Column("digest", short_text(64), nullable=False),
+        Column("body", long_binary(), nullable=False),
+    )
     _index("auditor_live_epochs_audit", "auditor_live_epochs", "audit", "requested_at")
     _index("auditor_live_epochs_pipeline", "auditor_live_epochs", "pipeline", "state")
     _table(
