@@ -49,6 +49,19 @@ def find_audits(
     return selected.settings, selected.names
 
 
+def print_unaudited(known: Settings) -> bool:
+    """Print, on standard error, how to run the groups of which no table ran yet, and return whether there are any.
+
+    ``known`` has every audit that there is.
+    """
+    from auditor.report.day_text import NOT_YET
+
+    groups = known.unaudited_groups(known.audits)
+    for group in groups:
+        print(f"auditor: {NOT_YET.format(group)}; run them: {command('auditor', 'run', group)}", file=sys.stderr)
+    return bool(groups)
+
+
 def with_known_groups(configured: Settings, store: Store) -> Settings:
     """Return the settings with every audit; where a database cannot be asked, those of its groups that ran before are still due."""
     from auditor.errors import AuditorError
@@ -121,16 +134,17 @@ def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[R
     if store is None or not (configured.notify.channels or configured.notify.openlineage):
         yield lambda _: None
         return
+    from auditor.service import audits
     from auditor.service.notify import Batch
 
-    batch = Batch(configured, store)
+    batch, known = Batch(configured, store), audits.with_defined_audits(configured, store)
 
     def print_failures(failures: Iterable[str]) -> None:
         for failure in failures:
             print(f"auditor: {failure}", file=sys.stderr)
 
     try:
-        yield lambda report: print_failures(batch.add(configured, report))
+        yield lambda report: print_failures(batch.add(known, report))
     finally:
         print_failures(batch.flush())
 
@@ -141,8 +155,7 @@ def notify_channels(configured: Settings, store: Store | None, report: Report) -
         return
     from auditor.service.notify import notify_of_run
 
-    known, _ = find_audits(configured, [], store)
-    for failure in notify_of_run(known, store, report):
+    for failure in notify_of_run(configured, store, report):
         print(f"auditor: {failure}", file=sys.stderr)
 
 

@@ -97,7 +97,7 @@ def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str
     if not result.patched.patch:
         return []
     patch, counts = get_patch(store, result.patched.patch), describe_counts(result.patched.counts)
-    return notify_patch(configured.notify, store, patch, counts, configured.audits, configured.service.public_url)
+    return notify_patch(configured, store, patch, counts)
 
 
 def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, is_undoable: bool) -> None:

@@ -19,6 +19,7 @@ from auditor.cli._output import (
     notify_channels,
     print_json,
     print_reports,
+    print_unaudited,
     print_where_stored,
     settings_and_store,
     write_private,
@@ -248,4 +249,5 @@ def _day_report(configured: Settings, store: Store, options: argparse.Namespace)
     wanted = options.day or dt.datetime.now(dt.UTC).date()
     check_day(wanted)
     configured, _ = find_audits(configured, [], store)
+    print_unaudited(configured)
     return render_day(load_day(store, configured, wanted), options.format)

@@ -407,7 +407,7 @@ def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool
     ended = patches.get_patch(store, claimed.patch)
     if ended.state == "running":  # it is settled later
         return True
-    notify.notify_patch(settings.notify, store, ended, describe_counts(ended.detail), settings.audits, settings.service.public_url)
+    notify.notify_patch(settings, store, ended, describe_counts(ended.detail))
     return True
 
 

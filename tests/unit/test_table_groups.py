@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ import duckdb
 import pytest
 
 from auditor import config
-from auditor.cli import main
+from auditor.cli import main, parser
 from auditor.errors import ConfigError
 from auditor.service import audits
-from auditor.store import open_store
+from auditor.service import patches as service_patches
+from auditor.store import Store, open_store, patches, runs
 
 TABLES = {"source": ("orders", "customers", "dropped", "log"), "target": ("orders", "customers", "log", "added")}
 
@@ -60,11 +62,18 @@ def sent(workdir: Path) -> Iterator[list[str]]:
         server.shutdown()
 
 
+def opened(folder: Path) -> tuple[config.Settings, Store]:
+    """Return the settings of the folder, and its store, opened."""
+    settings = config.load(folder / "auditor.yaml")
+    assert settings.store
+    return settings, open_store(settings.store.url)
+
+
 def write(folder: Path, **group: Any) -> None:
     ends = {side: {"connection": side} for side in TABLES}
     alone = {side: {"connection": side, "table": "log"} for side in TABLES}
     value = {
-        "connections": {side: {"url": f"duckdb:///{folder}/{side}.duckdb"} for side in TABLES},
+        "connections": {side: {"url": (url := f"duckdb:///{folder}/{side}.duckdb"), "write": {"url": url}} for side in TABLES},
         "audits": {"shop": {**ends, "tables": "*", "schedule": "30 6 * * *", **group}, "alone": alone},
     }
     (folder / "auditor.yaml").write_text(json.dumps(value, indent=1), encoding="utf-8")
@@ -135,29 +144,112 @@ SAID: dict[str, tuple[str, ...]] = {
     "pause shop.orders": (),
     "unpause shop.orders": (),
     "crontab": ("shop.orders: 30 6 * * *",),
+    "partitions shop.customers": ("accounted",),
+    "incidents shop.customers": ("shop.customers", "open"),
+    "acknowledge shop.customers --why known": ("shop.customers: incident 1 is acknowledged",),
+    "bisect shop.orders": ("shop.orders: it cannot be told, because the audit keeps no ledger",),
+    "trace shop.customers": ("no pipeline of this configuration carries customers of source into customers",),
+    "forget shop.customers --key 5": ("found: stored runs that name it",),
+    "bootstrap shop.customers -q": ("bootstrap of shop.customers: the whole table",),
+    "drill shop.orders": ("drill of shop.orders",),
+    "evidence RUN": ("of shop.orders has no evidence",),
+    "resume RUN": ("is done; start a new run: auditor run shop.orders",),
+    "cancel RUN": ("done",),
+    "patch shop.customers --apply -q": ("1 inserted",),
 }
-"""What each command that names audits prints, on standard output or on standard error."""
+"""What each command that names audits prints, on standard output or on standard error; RUN is a run of shop.orders."""
+
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("segments status", "segments verify", "segments copy", "segments reset"), "names audits of segments, which no group has"
+    ),
+    "token create": "takes patterns of names, of audits that there may be later",
+}
+"""Commands that name audits in another sense, and in which."""
+
+
+def naming_audits(commands: argparse.ArgumentParser, before: str = "") -> Iterator[str]:
+    """Yield every command that takes the name of an audit, or a run, for which an audit may stand."""
+    for action in commands._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield from naming_audits(command, f"{before} {name}".strip())
+        elif str(action.metavar).removesuffix(",..") in ("AUDIT", "RUN"):
+            yield before
+
+
+def test_what_is_said_of_groups_is_known_of_every_command_that_names_an_audit() -> None:
+    named = set(naming_audits(parser()))
+    assert {"run", "bisect", "segments status"} <= named  # else nothing was found
+    assert named - {command for command in named if any(said.startswith(f"{command} ") for said in (*SAID, *ELSEWHERE))} == {*ELSEWHERE}
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a plugin of apprise's imports it
 def test_every_command_knows_the_audits_of_a_group(workdir: Path, capsys: pytest.CaptureFixture[str], sent: list[str]) -> None:
     main(["run", "--all", "-q"])
     capsys.readouterr()
+    run = run_of(workdir, "shop.orders")
     for command, expected in SAID.items():
-        main(command.split())
+        main(command.replace("RUN", run).split())
         out, error = capsys.readouterr()
         printed = "\n".join([out, error, *sent])
         assert [words for words in expected if words not in printed] == [], (command, printed)
-        assert "there is no audit" not in printed and "there are no audits" not in printed, (command, printed)
+        assert [words for words in UNKNOWN if words in printed] == [], (command, printed)
+
+
+UNKNOWN = ("there is no audit", "there are no audits", "there is no run", "is neither a run nor")
+"""What is said where an audit is not known."""
+
+
+def run_of(folder: Path, audit: str) -> str:
+    _, store = opened(folder)
+    try:
+        return runs.list_runs(store, audit=audit, limit=1)[0].run
+    finally:
+        store.close()
+
+
+def test_every_command_knows_audits_that_were_defined_over_http(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    define(workdir)
+    assert ran(capsys, "defined")[0] == {"defined": "mismatch"}
+    run = run_of(workdir, "defined")
+    of_one = [command for command in SAID if ("shop." in command and "*" not in command) or "RUN" in command]
+    of_one.remove("patch shop.customers --apply -q")  # its channels are another test's
+    assert len(of_one) > 20
+    for command in of_one:
+        main(command.replace("RUN", run).replace("shop.orders", "defined").replace("shop.customers", "defined").split())
+        out, error = capsys.readouterr()
+        assert [words for words in UNKNOWN if words in out + error] == [], (command, out, error)
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a plugin of apprise's imports it
+def test_a_patch_is_told_to_the_channel_of_the_owner(workdir: Path, capsys: pytest.CaptureFixture[str], sent: list[str]) -> None:
+    value = json.loads((workdir / "auditor.yaml").read_text())
+    value["audits"]["shop"]["owner"] = "sales"
+    channel = value["notify"]["channels"]["ops"]
+    value["notify"]["channels"] = {
+        "sales": {**channel, "on": ["patch"], "owners": ["sales"]},
+        "others": {**channel, "on": ["patch"], "owners": ["logistics"]},
+    }
+    (workdir / "auditor.yaml").write_text(json.dumps(value))
+    ran(capsys, "shop.customers")
+    assert main(["patch", "shop.customers", "--apply", "-q"]) == 0, capsys.readouterr().err
+    assert [json.loads(body)["title"].partition(":")[0] for body in sent] == ["shop.customers"]
+    sent.clear()
+    settings, store = opened(workdir)
+    try:
+        run = runs.list_runs(store, audit="shop.customers", limit=5)[-1].run
+        applied = patches.list_patches(store, run)[0]
+        undo = service_patches.request_undo(store, applied.patch, rows=1, who="ada", idempotency="1")
+        assert service_patches.run_next(settings, store, threading.Event())  # as a worker of the service does
+        assert patches.get_patch(store, undo.patch).state == "done"
+    finally:
+        store.close()
+    assert [json.loads(body)["title"].split()[:2] for body in sent] == [["shop.customers:", "UNDO"]]
 
 
 def test_audits_defined_over_http_run_from_the_command_line(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = config.load(workdir / "auditor.yaml")
-    assert settings.store
-    store = open_store(settings.store.url)
-    ends = {side: {"connection": side, "table": "log"} for side in TABLES}
-    audits.define(settings, store, "defined", {**ends, "method": "signature"}, by="test")
-    store.close()
+    define(workdir, "log", method="signature")
     assert ran(capsys, "defined")[0] == {"defined": "match"}
     assert "defined" in ran(capsys, "--all")[0]
     for command in ("check defined", "sql defined", "plan defined"):
@@ -165,17 +257,34 @@ def test_audits_defined_over_http_run_from_the_command_line(workdir: Path, capsy
     assert "defined" in capsys.readouterr().out
 
 
-def test_a_group_that_never_ran_says_how_to_list_its_audits(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ls"]) == 0
-    assert "no table of shop has been audited yet; run them: auditor run shop" in capsys.readouterr().err
+def define(folder: Path, table: str = "customers", **more: Any) -> None:
+    settings, store = opened(folder)
+    try:
+        ends = {side: {"connection": side, "table": table} for side in TABLES}
+        audits.define(settings, store, "defined", {**ends, **more}, by="test")
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("command", ["ls", "report", "report --format html", "report --format markdown"])
+def test_a_group_that_never_ran_says_how_to_list_its_audits(workdir: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    value = json.loads((workdir / "auditor.yaml").read_text())
+    del value["audits"]["alone"]
+    (workdir / "auditor.yaml").write_text(json.dumps(value))
+    assert main(command.split()) == 0
+    out, error = capsys.readouterr()
+    assert error == "auditor: no table of shop has been audited yet; run them: auditor run shop\n"
+    assert command == "ls" or "o table of shop has been audited yet" in out
+    assert "no audits" not in out + error
+    for named in ("history shop", "runs --audit shop", "plan shop.orders"):
+        main(named.split())
+    assert "'shop' is a group of tables, each of which is an audit of its own; name one of them, as shop.TABLE" in capsys.readouterr().err
 
 
 def test_settings_of_the_group_hold_for_each_of_its_audits(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(workdir, tables=["main.c*", "orders"], threshold={"rows": 1})
     assert ran(capsys, "shop")[0] == {"shop.orders": "match", "shop.customers": "match"}
-    settings = config.load(workdir / "auditor.yaml")
-    assert settings.store
-    store = open_store(settings.store.url)
+    settings, store = opened(workdir)
     try:
         assert {"shop.orders", "shop.customers"} <= set(audits.with_defined_audits(settings, store).audits)
     finally:
