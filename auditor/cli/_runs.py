@@ -175,8 +175,9 @@ def forget(options: argparse.Namespace) -> int:
         print_json(found)
         return 0
     for place in found.places:
-        count = f"{place.found:,} found" if place.searched or place.found else "not searched"
-        print(f"{visible(place.place)}: {count}{f', {place.removed:,} removed' if found.applied else ''}: {visible(place.what)}")
+        removed = f", {place.removed:,} removed" if found.applied else ""
+        count = f"{place.found:,} found{removed}" if place.searched or place.found else "not searched"
+        print(f"{visible(place.place)}: {count}: {visible(place.what)}")
     if not found.applied:
         print("nothing was removed; write --apply to remove it from the store")
     return 0
