@@ -138,7 +138,7 @@ def describe_keys(spans: Sequence[tuple[int | None, int | None]]) -> str:
 
 
 def list_copied(store: Store, stored: StoredBootstrap) -> list[CopiedRange]:
-    """Return the ranges that were copied, in order, with their bounds; none of a bootstrap that lost these, as a key had to be forgotten."""
+    """Return the ranges that were copied, in order, with their bounds; none of a bootstrap that had to forget a key."""
     if stored.detail.get("forgotten"):
         return []
     ranges, copied = stored.detail["ranges"], bootstraps.list_ranges(store, stored.bootstrap)

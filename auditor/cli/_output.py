@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -129,6 +130,25 @@ def current_user() -> str:
 
 
 @contextmanager
+def printing_failures() -> Iterator[Callable[[Iterable[str]], None]]:
+    """Yield what prints why notifications were not sent. For the block they are not logged as well, which would print them twice."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return getattr(record, "action", "") != "notify_failed"
+
+    def print_failures(failures: Iterable[str]) -> None:
+        for failure in failures:
+            print(f"auditor: {failure}", file=sys.stderr)
+
+    logger = logging.getLogger("auditor.service.notify")
+    logger.addFilter(is_other)
+    try:
+        yield print_failures
+    finally:
+        logger.removeFilter(is_other)
+
+
+@contextmanager
 def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[Report], None]]:
     """Yield a function that notifies the channels of a finished run, together with others that end within a minute or with the block."""
     if store is None or not (configured.notify.channels or configured.notify.openlineage):
@@ -138,15 +158,11 @@ def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[R
     from auditor.service.notify import Batch
 
     batch, known = Batch(configured, store), audits.with_defined_audits(configured, store)
-
-    def print_failures(failures: Iterable[str]) -> None:
-        for failure in failures:
-            print(f"auditor: {failure}", file=sys.stderr)
-
-    try:
-        yield lambda report: print_failures(batch.add(known, report))
-    finally:
-        print_failures(batch.flush())
+    with printing_failures() as print_failures:
+        try:
+            yield lambda report: print_failures(batch.add(known, report))
+        finally:
+            print_failures(batch.flush())
 
 
 def notify_channels(configured: Settings, store: Store | None, report: Report) -> None:
@@ -155,8 +171,8 @@ def notify_channels(configured: Settings, store: Store | None, report: Report) -
         return
     from auditor.service.notify import notify_of_run
 
-    for failure in notify_of_run(configured, store, report):
-        print(f"auditor: {failure}", file=sys.stderr)
+    with printing_failures() as print_failures:
+        print_failures(notify_of_run(configured, store, report))
 
 
 def print_head(report: Report) -> None:

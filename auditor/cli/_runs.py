@@ -21,11 +21,12 @@ from auditor.cli._output import (
     print_reports,
     print_unaudited,
     print_where_stored,
+    printing_failures,
     settings_and_store,
     write_private,
 )
 from auditor.durations import durations
-from auditor.errors import NoReport, UnknownRun
+from auditor.errors import NoReport
 from auditor.escaping import visible
 from auditor.model import Verdict
 from auditor.store import patches as stored_patches
@@ -200,14 +201,13 @@ def notify(options: argparse.Namespace) -> int:
     """Test notification channels, or send them today's digest."""
     from auditor.service import notify as channels
 
-    with settings_and_store(options) as (configured, store):
+    with settings_and_store(options) as (configured, store), printing_failures() as print_failures:
         if options.what == "test":
             names = options.channels or configured.notify.channels
             failures = [failure for name in names if (failure := channels.send_test(configured, name))]
         else:
             failures = channels.send_digest(find_audits(configured, [], store)[0], store, dt.datetime.now(dt.UTC).date())
-    for failure in failures:
-        print(f"auditor: {failure}", file=sys.stderr)
+        print_failures(failures)
     return 3 if failures else 0
 
 
@@ -221,13 +221,7 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
     run_lifecycle.recover_runs(store)
     latest = store_runs.list_runs(store, audit=run, limit=1)
     if not latest:
-        try:
-            return store_runs.get_run(store, run), None
-        except UnknownRun as error:
-            from auditor.config import suggest
-
-            known = [*configured.audits, *configured.segments]
-            raise UnknownRun(f"audit {run} has not run yet" if run in known else f"{error}{suggest(run, known)}") from None
+        return audits.find_run(configured, store, run), None
     standing = audits.get_standing(configured, store, run)
     return standing.run or latest[0], standing
 

@@ -358,12 +358,17 @@ def notify_patch(settings: Settings, store: Store, patch: Patch, counts: str) ->
         return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
 
 
+def drill_channels(notify: Notify, audit: str, audits: Mapping[str, Audit]) -> dict[str, Channel]:
+    """Return the channels that hear of mismatches of an audit, and so of the damage of its drill."""
+    return {name: to for name, to in notify.channels.items() if "mismatch" in to.on and hears_of(to, audit, audits)}
+
+
 def notify_drill(notify: Notify, audit: str, report: Report, audits: Mapping[str, Audit] = {}) -> str:
     """Send the report of a drill's damage to each channel that hears of mismatches of an audit, and return which these are.
 
     No hourly limit holds it back. Raises NotifyError if a channel fails, or there is none.
     """
-    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and hears_of(to, audit, audits)}
+    channels = drill_channels(notify, audit, audits)
     if not channels:
         raise NotifyError(f"no channel hears of a mismatch of {formatting.visible(audit)}; add one under notify: channels")
     found = run_message(report, "mismatch")

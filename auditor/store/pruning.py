@@ -64,7 +64,8 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     Exceptions: the newest done run of each audit's whole table, pending, running and resumable runs, and those that a rolling audit
     refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
     Repairs outlive their runs, and so do the links of their evidence, without what these attest, and what runs cost. Events and costs
-    older than ``days`` are deleted, bootstraps that left nothing in their target, and tokens that ended longer ago; sessions are deleted as soon as they have ended. The rows of patches
+    older than ``days`` are deleted, bootstraps that left nothing in their target, and tokens that ended longer ago; sessions are deleted as
+    soon as they have ended. The rows of patches
     are dropped after ``journal`` seconds, and the sums of files that no run has used for long. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,7 +18,8 @@ import pytest
 from auditor import config
 from auditor.cli import main, parser
 from auditor.errors import ConfigError
-from auditor.service import audits
+from auditor.pipeline.segments.sides import is_masked
+from auditor.service import audits, table_pairs
 from auditor.service import patches as service_patches
 from auditor.store import Store, open_store, patches, runs
 
@@ -151,7 +154,7 @@ SAID: dict[str, tuple[str, ...]] = {
     "trace shop.customers": ("no pipeline of this configuration carries customers of source into customers",),
     "forget shop.customers --key 5": ("found: stored runs that name it",),
     "bootstrap shop.customers -q": ("bootstrap of shop.customers: the whole table",),
-    "drill shop.orders": ("drill of shop.orders",),
+    "drill shop.orders": ("drill of shop.orders:", "damage the row with the key 7"),
     "evidence RUN": ("of shop.orders has no evidence",),
     "resume RUN": ("is done; start a new run: auditor run shop.orders",),
     "cancel RUN": ("done",),
@@ -197,7 +200,7 @@ def test_every_command_knows_the_audits_of_a_group(workdir: Path, capsys: pytest
         assert [words for words in UNKNOWN if words in printed] == [], (command, printed)
 
 
-UNKNOWN = ("there is no audit", "there are no audits", "there is no run", "is neither a run nor")
+UNKNOWN = ("there is no audit", "there are no audits", "there is no run", "has not run yet")
 """What is said where an audit is not known."""
 
 
@@ -314,3 +317,91 @@ def test_wrong_settings_are_named_with_their_line(workdir: Path, wrong: dict[str
         config.load(workdir / "auditor.yaml")
     assert message in str(raised.value)
     assert "auditor.yaml:" in str(raised.value)
+
+
+def test_tables_at_the_top_are_said_to_belong_into_an_audit(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    value = json.loads((workdir / "auditor.yaml").read_text())
+    (workdir / "auditor.yaml").write_text(json.dumps({**value, "tables": "*"}))
+    assert main(["ls"]) == 2
+    assert "unknown setting 'tables'; it belongs in an audit, as in audits: {shop: {tables: '*'}}" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a plugin of apprise's imports it
+def test_a_channel_that_fails_is_said_once(workdir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    value = json.loads((workdir / "auditor.yaml").read_text())
+    value["notify"] = {"channels": {"ops": {"url": "json://127.0.0.1:9/", "on": ["mismatch", "patch"]}}}
+    (workdir / "auditor.yaml").write_text(json.dumps(value))
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a process of its own, where warnings go to standard error
+    why = "the service could not be reached or did not answer in time"
+    for command in ("run shop.customers -q", "patch shop.customers --apply -q", "notify test"):
+        main(command.split())
+        said = [line for line in capsys.readouterr().err.splitlines() if "so it has no audit" not in line]
+        assert said == [f"auditor: channel ops: {why}"], command
+
+
+def test_tables_that_the_auditor_made_are_not_reported(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran(capsys, "shop.customers")
+    assert main(["patch", "shop.customers", "--apply", "-q"]) == 0
+    assert main(["bootstrap", "shop.customers", "--apply", "-q"]) == 0
+    with duckdb.connect("target.duckdb") as database:
+        tables = {name for (name,) in database.execute("SELECT table_name FROM information_schema.tables").fetchall()}
+        assert "auditor_patch_marks" in tables and any(name.startswith("customers_old_2") for name in tables)
+        for name in (
+            *table_pairs.OWN_NAMES,
+            "auditor_stage_0a1",
+            "auditor_new_0123456789abcdef",
+            "auditor_of_the_firm",
+            "old_20260101_000000",
+        ):
+            database.execute(f"CREATE TABLE IF NOT EXISTS {name} (id BIGINT PRIMARY KEY)")
+    capsys.readouterr()
+    main(["check", "shop.orders"])
+    assert [line.split()[2] for line in capsys.readouterr().err.splitlines()] == [
+        "dropped",
+        "added",
+        "auditor_of_the_firm",
+        "old_20260101_000000",
+    ]
+
+
+@pytest.mark.parametrize("reading", ["${SHOP_URL}", "mysql://reader:${SHOP_PASSWORD}@db:${SHOP_PORT}/shop"])
+def test_a_crontab_is_printed_where_variables_are_not_set(
+    workdir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, reading: str
+) -> None:
+    value = json.loads((workdir / "auditor.yaml").read_text())
+    value["connections"]["source"] = {"url": reading}
+    value["audits"]["alone"]["schedule"] = "5 4 * * *"
+    (workdir / "auditor.yaml").write_text(json.dumps(value))
+    names = re.findall(r"\$\{(\w+)\}", reading)
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    assert main(["crontab"]) == 0
+    out, error = capsys.readouterr()
+    assert "alone: 5 4 * * *" in out and "run --due --quiet --config" in out
+    assert [f"# {name}=" in out for name in names] == [True] * len(names)
+    assert f"auditor: these variables are not set here, and what runs the lines needs them: {', '.join(names)}" in error
+    assert "auditor: audits of shop are run, and not listed, as the store is not read" in error
+
+
+def test_a_column_that_a_group_masks_is_masked_between_segments() -> None:
+    ends = {"source": {"connection": "shop"}, "target": {"connection": "dwh"}}
+    settings = config.validate_settings(
+        {
+            "connections": {
+                "shop": {"url": "mysql://reader@db/shop"},
+                "dwh": {"url": "postgresql://reader@dwh/dwh", "write": {"url": "postgresql://writer@dwh/dwh"}},
+            },
+            "audits": {"shop": {**ends, "tables": ["cust*"], "columns": {"override": {"email": {"mask": True}}}}},
+            "pipelines": {
+                "shop": {
+                    "source": {"connection": "shop", "tables": ["*"]},
+                    "staging": {"path": "/srv/staging"},
+                    "targets": {"dwh": {"connection": "dwh", "schema": "shop"}},
+                }
+            },
+        }
+    )
+    pipeline = settings.pipeline("shop")
+    assert is_masked(settings, pipeline, "shop.customers", "EMAIL")
+    assert not is_masked(settings, pipeline, "shop.customers", "name")
+    assert not is_masked(settings, pipeline, "shop.orders", "email")
