@@ -279,6 +279,11 @@ def test_two_runs_are_compared(store: Store, client: httpx2.Client) -> None:
     text = page(client, f"/runs/{later}/changes?since={earlier}")
     assert "0 differences are new, 0 are gone, 5 are the same." in text
     assert f'/runs/{later}/changes?since={earlier}">See which' in page(client, "/audits/orders")
+    assert 'name="other"' in page(client, f"/runs/{later}") and 'name="other"' in text
+    named = page(client, f"/runs/{later}/changes?since={later}&other={earlier[:12]}")
+    assert named[named.index('<p class="story">') :] == text[text.index('<p class="story">') :], (
+        "a run that is named counts before a chosen one"
+    )
 
 
 def test_run_again_keeps_the_settings_of_the_run(store: Store, client: httpx2.Client) -> None:
