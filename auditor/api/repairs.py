@@ -114,6 +114,8 @@ class PatchRequest(BaseModel):
     only: DifferenceKind | None = Field(None, description="Only rows of this kind.")
     keys: KeyRange | None = Field(None, description="Only these keys, both ends included, of a key of one integer column.")
     columns: list[Text] = Field([], max_length=1000, description="Only these columns, of changed rows alone.")
+    column: Text = Field("", max_length=255, description="Only rows that the run found to differ in this column, all columns of them.")
+    key: Text = Field("", max_length=1000, description="Only rows with this key, or with it in one of its columns.")
     limit: int | None = Field(None, ge=1, lt=2**31, strict=True, description="At most the first so many differences.")
     delete_extra: bool = Field(False, description="Also delete the rows that only the target has.")
     accept: list[Accepted] = Field([], max_length=4, description="What may happen although the patch then does more than it shows.")
@@ -143,7 +145,7 @@ def propose_patch(
     Nothing is written to the target. More rows than `write: max_rows`, or `write: max_share` of the target's, are refused.
     """
     keys = body.keys.model_dump(by_alias=True) if body.keys else {}
-    chosen = body.model_dump(include={"only", "limit", "delete_extra"})
+    chosen = body.model_dump(include={"only", "limit", "delete_extra", "column", "key"})
     selection = Selection(**chosen, first=keys.get("from"), last=keys.get("to"), columns=tuple(body.columns))
     with slow_request():
         proposed = patches.propose(

@@ -61,7 +61,7 @@ class Run(ApiModel):
                     "extra": 0,
                     "changed": 1,
                     "unsettled": 0,
-                    "reasons": ["2 rows differ"],
+                    "reasons": ["2 of 100,000 rows differ: 1 missing, 1 changed (price)"],
                     "reason": "",
                     "requested_by": "schedule",
                     "overrides": {},

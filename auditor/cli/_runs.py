@@ -110,7 +110,7 @@ def show(options: argparse.Namespace) -> int:
         applied = [patches.describe(store, patch) for patch in stored_patches.list_patches(store, found_run.run)]
         recorded = [repair for repair in recorded if not any(repair.note.startswith(f"patch {patch.patch[:12]}") for patch in applied)]
     if standing and options.format == "text" and not options.follow:
-        console().print(listing.standing(found_run.audit, standing))
+        console().print(listing.standing(found_run.audit, standing, report))
         console().print()
     if report is None:
         console().print(listing.run_status(as_run(found_run)))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auditor.config import Allowed, Threshold
+from auditor.escaping import visible
 from auditor.model import Comparison, Difference, Differences, HistoryCheck, Jaccard, Verdict
 from auditor.quantities import plural
 
@@ -22,6 +23,9 @@ COLUMNS = "columns that differ most often"
 
 MAX_COLUMNS = 5
 """Columns that the reasons name."""
+
+MAX_STORY_COLUMNS = 3
+"""Columns that the first sentence names."""
 
 MAX_CAUSES = 3
 """Wrong rows of which the reasons say what a history tells."""
@@ -50,7 +54,12 @@ def conclude(
         return comparison.verdict, comparison.reasons
     if differences is None:
         return _doubt_documents(comparison, documents, *_conclude_unnamed(comparison, jaccard, threshold))
-    reasons = [_named_sentence(differences), *_column_sentences(differences), *comparison.reasons[: comparison.skipped > 0]]
+    reasons = [
+        count_sentence(comparison, differences) or f"no difference was {'confirmed' if differences.looks else 'named'}",
+        *_listed_sentences(differences),
+        *_column_sentences(differences),
+        *comparison.reasons[: comparison.skipped > 0],
+    ]
     reasons += _wrong_sentences(differences)
     reasons += _uncounted_sentences(differences)
     estimated = differences.partitions["estimated"]
@@ -133,30 +142,36 @@ def _is_changing(differences: Differences) -> bool:
     return bool(differences.unsettled or differences.cleared or differences.history)
 
 
-def _named_sentence(differences: Differences) -> str:
-    """Return how many rows differ, how many of them are listed, and how many changed ones were compared by column."""
+def count_sentence(comparison: Comparison, differences: Differences) -> str:
+    """Return how many of how many rows differ, by kind and column; empty if none is known to.
+
+    It is the first reason of a verdict, and what every report, page and message begins with:
+    ``54 of 200,000 rows differ: 50 missing, 4 changed (status)``.
+    """
     counts = [(kind, count) for kind in KINDS if (count := getattr(differences, kind))]
     total = sum(count for _, count in counts)
-    of_about = f", of about {three_digits(total + differences.estimated):,} rows that differ" if differences.estimated else ""
-    if not counts:
-        return f"no difference was {'confirmed' if differences.looks else 'named'}{of_about}"
+    if not total + differences.estimated:
+        return ""
+    shown = three_digits(total + differences.estimated) if differences.estimated else total
+    rows = max(comparison.rows["source"] + differences.extra, comparison.rows["target"] + differences.missing)
+    sure = "about " if differences.estimated else "" if differences.exact else "at least "
+    words = f"{sure}{shown:,} of {plural(rows, 'row')} {'differs' if shown == 1 else 'differ'}"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts)
+    names = [visible(column.name) for column in differences.columns[:MAX_STORY_COLUMNS]]
+    more = len(differences.columns) - len(names)
+    columns = f" ({', '.join(names)}{f' and {more:,} more' if more else ''})" if names and differences.changed else ""
+    return f"{words}{'; counted' if differences.estimated else ''}: {kinds}{columns}" if counts else words
+
+
+def _listed_sentences(differences: Differences) -> list[str]:
+    """Return how many of the rows that differ are listed, and how many changed ones were compared by column, where that is not all."""
+    total = sum(getattr(differences, kind) for kind in KINDS)
     standing = [difference for difference in differences if difference.state == "confirmed"]
     listed = sum(difference.row_count if isinstance(difference, Difference) else difference.rows for difference in standing)
-    parts = [f"{'confirmed: ' if differences.looks else ''}{counted_rows(differences)}{of_about}"]
-    if listed < total:
-        parts.append(f"{listed:,} of them are listed, a sample: the first keys, and evenly of the rest")
+    sentences = [f"{listed:,} of them are listed, a sample: the first keys, and evenly of the rest"] if listed < total else []
     if differences.columns and differences.compared < differences.changed:
-        parts.append(f"{differences.compared:,} changed {'row was' if differences.compared == 1 else 'rows were'} compared by column")
-    return "; ".join(parts)
-
-
-def counted_rows(differences: Differences) -> str:
-    """Return how many rows differ in which way: ``50 rows missing, 4 changed``; empty if none do."""
-    counts = [(kind, count) for kind in KINDS if (count := getattr(differences, kind))]
-    if not counts:
-        return ""
-    (first, count), *others = counts
-    return ", ".join([f"{count:,} {'row' if count == 1 else 'rows'} {first}", *(f"{count:,} {kind}" for kind, count in others)])
+        sentences.append(f"{differences.compared:,} changed {'row was' if differences.compared == 1 else 'rows were'} compared by column")
+    return sentences
 
 
 def _column_sentences(differences: Differences) -> list[str]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
+from auditor import canonical
 from auditor.compare.accounting import Key
 from auditor.connections.reader import Reader
 from auditor.model import DifferenceKind, Plan, RangeDifference, Side
@@ -38,10 +39,16 @@ class Selection:
     limit: int | None = None
     """Differences that are patched at most, the first ones."""
     delete_extra: bool = False
+    column: str = ""
+    """A column: only rows that the run found to differ in it, whole; empty for all rows."""
+    key: str = ""
+    """A text: only rows that have it as their key, or in one column of it, as reports write it; empty for all rows."""
 
     def takes(self, kind: str) -> bool:
         """Return whether differences of this kind are patched."""
         if kind == "extra" and not self.delete_extra:
+            return False
+        if self.column and kind != "changed":
             return False
         return kind == self.only if self.only else (kind == "changed" or not self.columns)
 
@@ -98,9 +105,18 @@ def collect_keys(
 
 def _selected(store: Store, run: str, selection: Selection) -> Iterator[StoredDifference]:
     after = 0
-    while page := runs.list_differences(store, run, state="confirmed", after=after, limit=PAGE):
+    while page := runs.list_differences(store, run, state="confirmed", after=after, limit=PAGE, column=selection.column, key=selection.key):
         after = page[-1][0]
-        yield from (difference for _, difference in page if selection.takes(difference.kind))
+        yield from (difference for _, difference in page if _is_selected(difference, selection))
+
+
+def _is_selected(difference: StoredDifference, selection: Selection) -> bool:
+    """Return whether a difference is patched; of a range some rows may be."""
+    if not selection.takes(difference.kind):
+        return False
+    if selection.column and all(column["name"] != selection.column for column in difference.columns):
+        return False
+    return not selection.key or difference.range is not None or selection.key in (difference.key or {}).values()
 
 
 def _clip(stored: Mapping[str, Any], selection: Selection) -> tuple[int, int] | None:
@@ -110,6 +126,9 @@ def _clip(stored: Mapping[str, Any], selection: Selection) -> tuple[int, int] | 
         return None
     first = first if selection.first is None else max(first, selection.first)
     last = last if selection.last is None else min(last, selection.last)
+    if selection.key:  # a range that is clipped is one of keys of one integer column
+        number = int(selection.key) if selection.key.removeprefix("-").isdecimal() else None
+        first, last = (1, 0) if number is None else (max(first, number), min(last, number))
     return (first, last) if first <= last else None
 
 
@@ -134,10 +153,15 @@ def _write_range(file: IO[str], stored: Mapping[str, Any], plan: Plan, reader: R
     span = RangeDifference(**{**stored, "ids": tuple(stored["ids"])})
     side: Side = "source" if span.kind == "missing" else "target"
     start = file.tell()
+    kinds = [column.kind for column in plan.key_columns]
+
+    def has_key(key: Key) -> bool:
+        return not selection.key or selection.key in map(canonical.readable, kinds, key)
 
     def read(_: Side, session: Session) -> int:
         file.seek(start)
         file.truncate()  # an attempt that failed may have written some
-        return _write(file, (row.key for row in Fetcher(plan, side, session, KEY_LENGTH).of_range(span)), selection, most)
+        keys = (row.key for row in Fetcher(plan, side, session, KEY_LENGTH).of_range(span))
+        return _write(file, filter(has_key, keys), selection, most)
 
     return reader.ask_side(side, read, fresh=True)

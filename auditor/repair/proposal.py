@@ -172,6 +172,8 @@ def _check_selection(selection: Selection, transfer: Transfer) -> None:
     unknown = [name for name in selection.columns if name not in transfer.names]
     if unknown:
         raise PatchRefused(f"the audit compares no column {unknown[0]!r}; it compares {', '.join(transfer.names)}")
+    if selection.column and selection.column not in transfer.names:
+        raise PatchRefused(f"the audit compares no column {selection.column!r}; it compares {', '.join(transfer.names)}")
     if (selection.first is not None or selection.last is not None) and not transfer.plan.has_integer_key:
         raise PatchRefused("--keys needs a key of one integer column; leave it out")
 

@@ -19,6 +19,7 @@ from auditor.planning import proxy
 from auditor.quantities import format_duration
 from auditor.report import formatting
 from auditor.report.rolling import WholeTable, build_whole_table
+from auditor.report.sentences import repeats_story
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import ScorePoint, StoredRun
@@ -220,7 +221,9 @@ def _entry(loader: _Loader, name: str, audit: Audit | None, of_segments: Segment
         audit=name,
         standing=standing,
         status=standing.status,
-        reasons=tuple(text for text in (*standing.reasons, read_error, standing.last_run) if text),
+        reasons=tuple(
+            text for text in (*standing.reasons, read_error, standing.last_run) if text and not (report and repeats_story(text, report))
+        ),
         report=report,
         age=standing.age if standing.run or run is None else max(0.0, (at - (run.ended or run.started)).total_seconds()),
         running=_describe_running(standing.active, at) if standing.active else "",

@@ -103,13 +103,10 @@ def _score(entry: AuditEntry) -> str:
 
 
 def lines(entry: AuditEntry) -> Iterator[str]:
-    """Yield the lines on an audit that needs attention."""
+    """Yield the lines on an audit that needs attention: which rows differ first, partitions and score last."""
     yield from (formatting.sentence(reason) for reason in entry.reasons)
     if entry.running:
         yield f"now: {formatting.sentence(entry.running)}"
-    if score := _score(entry):
-        name = formatting.score_name(entry.run) if entry.run else "score"
-        yield f"{name} {score}{f'; {formatting.threshold(entry.threshold)}' if entry.threshold else ''}"
     if entry.run and entry.age is not None:
         streak = f", {entry.run.verdict.value} {entry.streak:,} times in a row" if entry.streak > 1 else ""
         what = "last verdict" if entry.standing.run else "last run"
@@ -119,13 +116,16 @@ def lines(entry: AuditEntry) -> Iterator[str]:
     for line, age in zip(moments, (age for age in ages if age is not None), strict=True):
         yield f"{line}, {format_duration(age)} ago"
     yield from (f"differs: {difference}" for difference in sample(entry))
-    if partitions := _partitions(entry):
-        yield partitions
     yield from (formatting.sentence(sentence) for sentence in entry.not_compared)
     if len(entry.trend) > 1:
         yield f"30 days: {sparkline.blocks(entry.trend)}"
     if entry.paused:
         yield "paused"
+    if partitions := _partitions(entry):
+        yield partitions
+    if score := _score(entry):
+        name = formatting.score_name(entry.run) if entry.run else "score"
+        yield f"{name} {score}{f'; {formatting.threshold(entry.threshold)}' if entry.threshold else ''}"
     if entry.run:
         resumable = entry.report and entry.report.resumable
         yield formatting.resume_hint(entry.report) if entry.report and resumable else f"more: auditor show {entry.run.run[:12]}"

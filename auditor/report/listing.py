@@ -14,7 +14,7 @@ from auditor.api_models.repair import Patch, Repair
 from auditor.api_models.run import Partition, Run
 from auditor.history.audit_status import Standing, status_label
 from auditor.history.rolling_table import RollingTable
-from auditor.model import SIDES, State
+from auditor.model import SIDES, Report, State
 from auditor.planning.proxy import Combined
 from auditor.quantities import format_rough_duration
 from auditor.report import difference_rows, formatting
@@ -128,12 +128,17 @@ def run_status(run: Run) -> RenderableType:
     return Text("\n").join(lines)
 
 
-def standing(name: str, standing: Standing) -> RenderableType:
-    """Return an audit's status: its status with the age of the last verdict, up to when it is verified, and its last run."""
+def standing(name: str, standing: Standing, report: Report | None = None) -> RenderableType:
+    """Return an audit's status: its status with the age of the last verdict, up to when it is verified, and its last run.
+
+    Of reasons that the ``report`` below has, too, it has the first alone.
+    """
     colour = "yellow" if standing.status == "stale" else _colour(standing.verdict)
     age = f", checked {ago(standing.age)}" if standing.age is not None else ""
     lines = [Text.assemble(f"{formatting.visible(name)}: ", (standing.label.upper(), f"bold {colour}"), age)]
-    lines += [Text(f"  {formatting.sentence(reason)}") for reason in standing.reasons]
+    below = report.reasons if report else ()
+    reasons = [reason for number, reason in enumerate(standing.reasons) if number == 0 or reason not in below]
+    lines += [Text(f"  {formatting.sentence(reason)}") for reason in reasons]
     lines += [Text(f"  {line}") for line in formatting.verified(standing.verified_through, standing.within_threshold_through)]
     lines += [Text(f"  {formatting.sentence(standing.last_run)}", "yellow")] if standing.last_run else []
     if standing.active:

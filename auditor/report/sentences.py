@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from auditor.compare.verdict import COLUMNS, counted_rows, three_digits
+from auditor.compare.verdict import COLUMNS, count_sentence
 from auditor.model import SIDES, Comparison, FilesExpected, FilesRead, Jaccard, LiveCheck, NotCompared, Report, Verdict
 from auditor.quantities import format_size, plural
 from auditor.report import formatting
@@ -19,9 +19,6 @@ LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
 
 PRESCAN = "pre-scan: "
 """Beginning of the note about a pre-scan, which says nothing of the result."""
-
-MAX_COLUMNS = 3
-"""Columns that the headline names."""
 
 MAX_LOST = 20
 """Rows that the stream lost which a report for people lists; the JSON has more."""
@@ -92,21 +89,8 @@ def build_sentences(report: Report) -> Sentences:
 
 def tell_story(report: Report) -> str:
     """Return the whole story in a line: ``54 of 200,000 rows differ: 50 missing, 4 changed (status)``."""
-    differences, comparison = report.differences, report.comparison
-    within = "within the threshold" if report.within_threshold else ""
-    total = differences.missing + differences.extra + differences.changed if differences else 0
-    if differences is None or comparison is None or not total + differences.estimated:
-        return within
-    shown = three_digits(total + differences.estimated) if differences.estimated else total
-    rows = max(comparison.rows["source"] + differences.extra, comparison.rows["target"] + differences.missing)
-    sure = "about " if differences.estimated else "" if differences.exact else "at least "
-    words = f"{sure}{shown:,} of {plural(rows, 'row')} {'differs' if shown == 1 else 'differ'}"
-    kinds = formatting.counts_by_kind(differences)
-    names = [formatting.visible(column.name) for column in differences.columns[:MAX_COLUMNS]]
-    more = len(differences.columns) - len(names)
-    columns = f" ({', '.join(names)}{f' and {more:,} more' if more else ''})" if names and differences.changed else ""
-    story = f"{'; counted' if differences.estimated else ''}: {kinds}{columns}" if total else ""
-    return f"{words}{story}{f'; {within}' if within else ''}"
+    counted = count_sentence(report.comparison, report.differences) if report.comparison and report.differences is not None else ""
+    return "; ".join(filter(None, (counted, "within the threshold" if report.within_threshold else "")))
 
 
 def _outcome(report: Report) -> Iterator[str]:
@@ -117,12 +101,17 @@ def _outcome(report: Report) -> Iterator[str]:
 
 def is_in_headline(reason: str, report: Report) -> bool:
     """Return whether a reason says no more than the headline does."""
-    differences = report.differences
-    if differences is None or report.comparison is None or differences.estimated:
+    if report.comparison is None or report.differences is None:
         return False
-    if len(differences.columns) == 1 and reason.startswith(f"{COLUMNS}: "):
-        return differences.columns[0].rows == differences.changed
-    return reason == counted_rows(differences)
+    return repeats_story(reason, report) or reason == count_sentence(report.comparison, report.differences)
+
+
+def repeats_story(reason: str, report: Report) -> bool:
+    """Return whether a reason counts the rows by column where the sentence before it has named the one column in which they differ."""
+    differences = report.differences
+    if differences is None or len(differences.columns) != 1 or differences.estimated:
+        return False
+    return reason.startswith(f"{COLUMNS}: ") and differences.columns[0].rows == differences.changed
 
 
 def _certainty(report: Report) -> Iterator[Figure]:

@@ -27,7 +27,7 @@ from auditor.model import Report, State, Verdict
 from auditor.quantities import format_duration, plural
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
-from auditor.report.sentences import build_sentences, live_lines, lost_lines
+from auditor.report.sentences import build_sentences, live_lines, lost_lines, repeats_story
 from auditor.service import audits, lineage
 from auditor.service.channels import Kind, Message, knows_incidents, send, within_limit
 from auditor.service.difference_changes import compare_with_previous
@@ -440,7 +440,8 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     }
     if redacted.state is State.FAILED:
         titles["unknown"] = f"{name}: run FAILED{f', last verdict {known}' if known else ''}"
-    lines = [formatting.sentence(reason) for reason in redacted.reasons] if not redacted.measures else _measure_names(redacted)
+    reasons = [formatting.sentence(reason) for reason in redacted.reasons if not repeats_story(reason, redacted)]
+    lines = _measure_names(redacted) if redacted.measures else reasons
     differs = occasion == "mismatch" or redacted.within_threshold
     lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_KEYS)] if differs else []
     lines += [formatting.sentence(progress.sentence)] if differs else []

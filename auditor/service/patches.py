@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from auditor import canonical
 from auditor.api_models.repair import Patch as ShownPatch
@@ -167,6 +167,8 @@ class AskedSelection(TypedDict):
     columns: list[str]
     limit: int | None
     delete_extra: bool
+    column: NotRequired[str]
+    key: NotRequired[str]
 
 
 class Asked(TypedDict):
@@ -185,6 +187,8 @@ def to_asked(selection: Selection, accepted: Sequence[Accepted]) -> Asked:
         "columns": list(selection.columns),
         "limit": selection.limit,
         "delete_extra": selection.delete_extra,
+        "column": selection.column,
+        "key": selection.key,
     }
     return {"selection": chosen, "accepted": list(accepted)}
 

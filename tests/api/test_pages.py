@@ -25,6 +25,9 @@ from auditor.api_models.run import ColumnValues
 from auditor.history import records
 from auditor.history.handover import Outcome
 from auditor.model import Report, State, Verdict
+from auditor.report import listing, render
+from auditor.report.console import plain_text
+from auditor.report.day import load_day
 from auditor.report.sentences import tell_story
 from auditor.store import Store, incidents, open_store, run_lifecycle, runs
 from auditor.store.schema import runs as runs_table
@@ -165,11 +168,10 @@ def test_change_is_new_then_still_then_recovered(settings: config.Settings, stor
 
 
 def test_latest_run_is_read_again_when_its_reasons_are_scrubbed(settings: config.Settings, store: Store, client: httpx2.Client) -> None:
-    before = page(client, "/?status=mismatch")
-    assert "most often" in before
+    assert "2 missing, 3 changed" in page(client, "/?status=mismatch")
     newest = runs.list_runs(store, audit="orders", limit=1)[0]
     store.write(lambda c: c.execute(update(runs_table).where(runs_table.c.run == newest.run).values(reasons=["scrubbed"])))
-    assert "most often" not in (after := page(client, "/?status=mismatch")) and "scrubbed" in after
+    assert "2 missing, 3 changed" not in (after := page(client, "/?status=mismatch")) and "scrubbed" in after
     store.write(lambda c: c.execute(update(runs_table).where(runs_table.c.run == newest.run).values(reasons=list(newest.reasons))))
 
 
@@ -189,6 +191,30 @@ def test_story_says_how_many_rows_by_kind_and_column(store: Store, client: httpx
         text = page(client, path)
         assert '<p class="story">5 of 60 rows differ: 2 missing, 3 changed (amount, item).</p>' in text
     assert '<details class="more evidence">' in page(client, f"/runs/{run}")
+    for path in ("/", "/day"):
+        assert "5 of 60 rows differ: 2 missing, 3 changed (amount, item)" in page(client, path)
+        assert "columns that differ most often" not in page(client, path)
+
+
+def test_story_comes_first_in_the_daily_report_and_in_what_an_audit_stands_at(settings: config.Settings, store: Store) -> None:
+    story = "5 of 60 rows differ: 2 missing, 3 changed (amount, item)"
+    today = load_day(store, settings, dt.datetime.now(dt.UTC).date())
+    told = render.day(today, "text").splitlines()
+    place = told.index("MISMATCH  orders")
+    assert told[place + 1] == f"  {story}"
+    of_audit = told[place + 1 : told.index("", place)]
+    first_row, score = (next(n for n, line in enumerate(of_audit) if line.startswith(f"  {word}")) for word in ("differs:", "score "))
+    assert first_row < score, "score and partitions come last"
+    assert f"- {story}" in render.day(today, "markdown").replace("\\", "")
+    whole = render.day(today, "html")
+    section = whole[whole.index('id="audit-1"') :]
+    assert section.index(story) < section.index("score <b>")
+    run = runs.list_runs(store, audit="orders", limit=1)[0].run
+    report, standing = records.load_report(store, run), next(one.standing for one in today.entries if one.audit == "orders")
+    assert report and len(standing.reasons) > 1
+    shown = [plain_text(listing.standing("orders", standing, known)).splitlines() for known in (None, report)]
+    assert [lines[1] for lines in shown] == [f"  {story}"] * 2
+    assert "columns that differ most often" in "".join(shown[0]) and "columns" not in "".join(shown[1]), "the report below has it"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +279,11 @@ def test_two_runs_are_compared(store: Store, client: httpx2.Client) -> None:
     text = page(client, f"/runs/{later}/changes?since={earlier}")
     assert "0 differences are new, 0 are gone, 5 are the same." in text
     assert f'/runs/{later}/changes?since={earlier}">See which' in page(client, "/audits/orders")
+    assert 'name="other"' in page(client, f"/runs/{later}") and 'name="other"' in text
+    named = page(client, f"/runs/{later}/changes?since={later}&other={earlier[:12]}")
+    assert named[named.index('<p class="story">') :] == text[text.index('<p class="story">') :], (
+        "a run that is named counts before a chosen one"
+    )
 
 
 def test_run_again_keeps_the_settings_of_the_run(store: Store, client: httpx2.Client) -> None:

@@ -27,6 +27,7 @@ from tests.api.test_answers import list_all
 
 WANTED = {"delete_extra": True}
 KEY = {"Idempotency-Key": "once"}
+VERBS = ("INSERT", "UPDATE", "DELETE")
 
 
 @pytest.fixture
@@ -198,6 +199,41 @@ def test_what_cannot_be_is_refused_with_a_sentence(own: Service) -> None:
     assert work(own) == 1
     assert get(own, f"/patches/{first}")["counts"]["left"] == 1, "an undo leaves rows that changed since"
     refused(apply(own, patch, action="undo", key="fourth"), 409, f"patch {patch} was undone already")
+
+
+def test_a_patch_is_of_the_rows_that_a_filter_selects(own: Service) -> None:
+    run = own.runs["orders"]
+    found = {item["kind"]: item for item in get(own, f"/runs/{run}/differences")["items"]}
+    column = found["changed"]["columns"][0]["name"]
+    for kind, verb in (("missing", "INSERT"), ("changed", "UPDATE"), ("extra", "DELETE")):
+        key = next(iter(found[kind]["key"].values()))
+        patch = propose(own, {**WANTED, "key": key}).json()
+        assert patch["rows"] == 1
+        sql = own.client("read").get(f"/api/v1/patches/{patch['patch']}/sql").text
+        assert [line.split()[0] for line in sql.splitlines() if line.split()[:1] and line.split()[0] in VERBS] == [verb]
+    of_column = propose(own, {**WANTED, "column": column}).json()
+    assert (of_column["rows"], propose(own, {**WANTED, "key": "no such key"}).json()["rows"]) == (1, 0)
+    assert [row["kind"] for row in get(own, f"/patches/{of_column['patch']}/rows")["items"]] == ["changed"]
+    answer = propose(own, {"column": "nothing"})
+    assert answer.status_code == 409 and "the audit compares no column 'nothing'" in answer.json()["detail"]
+    key = next(iter(found["extra"]["key"].values()))
+    page = own.client("repair").get(f"/runs/{run}", params={"key": key}).text
+    form = page[page.index(f'action="/runs/{run}/patches"') :]
+    form = form[: form.index("</form>")]
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    assert "SQL of these" in form and (fields["key"], fields["delete_extra"]) == (key, "true")
+    sent = own.client("repair").post(f"/runs/{run}/patches", data=fields)
+    assert sent.status_code in (200, 303), sent.text
+    assert get(own, f"/runs/{run}/patches")["items"][-1]["rows"] == 1
+    for plain in ({}, {"key": key, "state": "unsettled"}):
+        assert "SQL of these" not in own.client("repair").get(f"/runs/{run}", params=plain).text
+
+
+def test_a_key_of_a_range_is_patched_alone(own: Service) -> None:
+    on_target(own, "DELETE FROM orders WHERE id < 1024")
+    run = service.run_audit(own.settings, "orders", store=own.store).run
+    assert any(item["range"] for item in get(own, f"/runs/{run}/differences")["items"])
+    assert [propose(own, {"key": key}, run=run).json()["rows"] for key in ("5", "5.0", "five")] == [1, 0, 0]
 
 
 def test_a_target_without_write_is_only_proposed_for(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from auditor.api.authentication import Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import now, redirect, render_page
 from auditor.api.routing import slow_request
+from auditor.compare.verdict import COLUMNS
 from auditor.history.audit_status import STATUSES, Standing
 from auditor.model import Status, Verdict
 from auditor.report import formatting
@@ -273,8 +274,8 @@ def _why(standing: Standing) -> str:
     """Return what differs, and for what is allowed or too old also why; empty for a match."""
     if standing.status == "match":
         return ""
-    first, last = standing.reasons[:1], standing.reasons[-1:]
-    return "; ".join(dict.fromkeys(standing.reasons[:2] if standing.status in ("mismatch", "unknown") else [*first, *last]))
+    reasons = [reason for reason in standing.reasons if not reason.startswith(COLUMNS)]  # the first one names columns
+    return "; ".join(reasons[:2] if standing.status in ("mismatch", "unknown") else dict.fromkeys([*reasons[:1], *reasons[-1:]]))
 
 
 def _bounds(lower: float | None, upper: float | None) -> str:

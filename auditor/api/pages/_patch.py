@@ -176,9 +176,17 @@ def propose_patch(
     only: Annotated[Literal["", "missing", "changed", "extra"], Form()] = "",
     delete_extra: Annotated[bool, Form()] = False,
     limit: Annotated[str, Form(max_length=12)] = "",
+    column: Annotated[str, Form(max_length=255)] = "",
+    key: Annotated[str, Form(max_length=1000)] = "",
 ) -> RedirectResponse:
-    """Propose a patch, and show it on the run's page."""
-    selection = Selection(only=only or None, delete_extra=delete_extra or only == "extra", limit=_count(limit) if limit.strip() else None)
+    """Propose a patch, and show it on the run's page; ``column`` and ``key`` are those of the filter of the differences."""
+    selection = Selection(
+        only=only or None,
+        delete_extra=delete_extra or only == "extra",
+        limit=_count(limit) if limit.strip() else None,
+        column=column,
+        key=key.strip(),
+    )
     with slow_request():
         proposed = patches.propose(app.configured, app.store, run, selection, who=visitor.name)
     return redirect(_place(proposed))

@@ -65,8 +65,9 @@ def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLRespo
 
 
 @router.get("/runs/{run}/changes")
-def changes_page(request: Request, app: App, visitor: Reader, run: str, since: str) -> HTMLResponse:
-    """Show which differing rows are new, gone or the same since another run of the audit."""
+def changes_page(request: Request, app: App, visitor: Reader, run: str, since: str = "", other: str = "") -> HTMLResponse:
+    """Show which differing rows are new, gone or the same since another run of the audit: ``other``, if it is named, or ``since``."""
+    since = other.strip() or since
     audit_access.check(app.store, "GET", "/runs/{run}", {"run": since}, app.patterns)
     with slow_request():
         changes = difference_changes.compare_runs(app.store, since, run, CHANGES_SHOWN)

@@ -17,7 +17,6 @@ from auditor.connections.reader import OnProgress
 from auditor.model import Report, State, Verdict
 from auditor.pipeline import aligned
 from auditor.pipeline.topic_side import open_topics
-from auditor.quantities import plural
 from auditor.run import audit_run
 from auditor.service import segment_audits
 from auditor.store import Store
@@ -106,9 +105,6 @@ def _judged(hops: tuple[Hop, ...], source: str, target: str, report: Report, pos
     position = position or (report.aligned.position if report.aligned else None)
     verdict = report.verdict if report.state is State.DONE else Verdict.UNKNOWN
     sentence = "; ".join(report.reasons)
-    if found := report.differences:
-        count = found.missing + found.extra + found.changed
-        sentence = f"{plural(count, 'row differs', 'rows differ')}: {sentence}" if count else sentence
     if verdict is Verdict.MISMATCH and position is None:
         why = f" ({report.not_aligned})" if report.not_aligned else ""
         sentence += f"; they were not read at one position{why}, so that rows on their way may be among these"

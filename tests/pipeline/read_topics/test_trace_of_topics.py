@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,5 +159,5 @@ def test_the_hop_of_each_row_is_named(
     assert [hop.hops for hop in (before, reading)] == [["staging"], ["reading"]]
     assert "no segment audit compares the files of lake with the topic" in reading.sentence and reading.verdict is Verdict.UNKNOWN
     assert into.hops == ["log", "staging", "publishing"] and into.verdict is behind.verdict is Verdict.MISMATCH
-    assert into.sentence.startswith("3 rows differ: ") and "they were not read at one position (" in into.sentence  # 1, 5, and 6
-    assert behind.hops == ["reading", "merge"] and behind.sentence.startswith("2 rows differ: ")  # 3 and 4
+    assert re.match(r"3 of \d+ rows differ: ", into.sentence) and "they were not read at one position (" in into.sentence  # 1, 5, and 6
+    assert behind.hops == ["reading", "merge"] and re.match(r"2 of \d+ rows differ: ", behind.sentence)  # 3 and 4
