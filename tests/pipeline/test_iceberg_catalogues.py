@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import Verdict
 from auditor.run import audit_run
-from dialects.iceberg import commits, written_session
+from dialects.iceberg import commits
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table
 from tests.servers import iceberg_catalogues
@@ -56,7 +56,7 @@ def test_a_pipeline_fills_a_table_beside_another_writer_and_an_audit_reads_it(
             catalog.load_table("sales.orders").append(others)
         write(*given, **named)
 
-    monkeypatch.setattr(written_session.commits, "write", overtaken)
+    monkeypatch.setattr(commits, "write", overtaken)
     road.stage(batch(delete(ORDERS, 40, ["3", "a"]), insert(ORDERS, 41, ["50", "b"])))
     assert road.loader().merge_all() == 2 and not quicker
     found = catalog.load_table("sales.orders")
