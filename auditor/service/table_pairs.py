@@ -196,8 +196,10 @@ OWN_NAMES = frozenset(name.lower() for name in (*OWN_TABLES, MARKERS, HEARTBEAT_
 OWN_PATTERNS = re.compile(rf"{STAGE}[0-9a-f]+|auditor_new_[0-9a-f]{{16}}", re.IGNORECASE)
 """Tables in which pipelines and bootstraps prepare rows."""
 
-REPLACED = re.compile(r"(?P<table>.+)_old_\d{8}_\d{6}")
-"""Rows that a bootstrap replaced, beside the table whose they were."""
+REPLACED = re.compile(r"_old_\d{8}_\d{6}")
+"""How the name of a table ends that has the rows which a bootstrap replaced, behind the name of the table whose they were."""
+
+REPLACED_LENGTH = len("_old_20261123_011237")
 
 
 def is_own(name: str) -> bool:
@@ -207,8 +209,8 @@ def is_own(name: str) -> bool:
 
 def _is_replaced(name: str, beside: Sequence[TableName]) -> bool:
     """Return whether a table is called as what a bootstrap replaced of one of the tables ``beside``."""
-    replaced = REPLACED.fullmatch(name)
-    return replaced is not None and any(table.name.startswith(replaced["table"]) and table.name != name for table in beside)
+    of, end = name[:-REPLACED_LENGTH], name[-REPLACED_LENGTH:]
+    return bool(of) and REPLACED.fullmatch(end) is not None and any(table.name.startswith(of) and table.name != name for table in beside)
 
 
 def match_tables(

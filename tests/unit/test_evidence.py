@@ -90,7 +90,7 @@ def run(settings: Settings, store: Store) -> Run:
 
 
 def file_of(store: Store, run: str, **more: Any) -> bytes:
-    return evidence.evidence_file(store, evidence.find_link(store, run), **more)
+    return evidence.evidence_file(store, evidence.find_link(Settings(connections={}, audits={}), store, run), **more)
 
 
 def payload_of(store: Store, run: str) -> dict[str, Any]:
@@ -414,7 +414,7 @@ def test_a_key_that_is_lost_meanwhile_loses_no_run(folder: Path, run: Run, store
     (folder / "away.pem").rename(key)
     assert problems(settings, store) == [f"run {lost.run[:12]} of orders is done, and has no evidence"]
     with pytest.raises(NoEvidence, match="its key was missing"):
-        evidence.find_link(store, lost.run)
+        evidence.find_link(settings, store, lost.run)
 
 
 # a changed store
