@@ -459,7 +459,7 @@ def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message
     lines = [f"{counts}, requested by {formatting.sentence(patch.requested_by) or 'an unknown person'}"]
     lines += [f"it takes back patch {patch.undoes[:12]}"] if patch.undoes else []
     lines += [formatting.sentence(patch.detail[why]) for why in ("why", "not_audited") if patch.detail.get(why)]
-    lines += [f"run {after.run[:12]} looked at its rows again: {after.verdict.value}"] if after else []
+    lines += [f"run {after.run[:12]} checked its rows again: {after.verdict.value}"] if after else []
     title = truncate(f"{name}: {what} {patch.patch[:12]} {state}")
     return Message(title, (*lines, f"more: auditor show {patch.run[:12]}"))
 
