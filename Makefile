@@ -111,7 +111,7 @@ deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random aud
 	$(BIN)/pytest --deep tests/engines/test_canonical.py tests/engines/test_time_rounding.py tests/pairs/test_full_decimals.py \
 		tests/engines/test_filters.py tests/engines/test_switched_sessions.py tests/deep tests/scripts $(DEEP)
 
-series: $(VENV)/.test ## Run what takes an hour each: 10,000 merges with faults among them, audits beside a faulty pipeline for 75 minutes, 1,000 versions of lake tables
+series: $(VENV)/.test ## Run what takes an hour each: 10,000 merges with faults among them, 10,000 audits beside a faulty pipeline, 1,000 versions of lake tables
 	scripts/engines.sh
 	$(BIN)/pytest -n 0 -s --slow --deep tests/pipeline/test_bisect.py -k long_chain
 	$(BIN)/pytest -n 0 -s --slow --deep tests/pipeline/test_history_under_load.py

@@ -139,7 +139,15 @@ class AdHocRunRequest(AuditDefinition):
     reason: Text = Field("", max_length=500, description="Why the run is requested; stored with it.")
 
 
-class NamedAuditDefinition(AuditDefinition):
+class StandingAuditDefinition(AuditDefinition):
+    """The definition of an audit that stays, and of which channels are notified."""
+
+    owner: Text | None = Field(
+        None, min_length=1, max_length=255, description="Who answers for it: channels with `owners` hear of the audits of these alone."
+    )
+
+
+class NamedAuditDefinition(StandingAuditDefinition):
     """The definition of an audit, with its name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "orders-adhoc", **AUDIT_EXAMPLE}]})
@@ -270,7 +278,7 @@ def replace_audit(
     request: Request,
     app: App,
     name: NewAuditName,
-    body: AuditDefinition,
+    body: StandingAuditDefinition,
 ) -> AuditDetails:
     """Store an audit under this name, replacing one that was defined over HTTP. Configured audits cannot be replaced."""
     return _define(request, app, name, body)

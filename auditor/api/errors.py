@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from auditor import telemetry
+from auditor.door_words import in_requests
 from auditor.errors import (
     AlreadyRunning,
     AuditorError,
@@ -248,33 +249,12 @@ def http_status(error: AuditorError) -> int:
     return next(STATUS_BY_ERROR[cls] for cls in type(error).__mro__ if cls in STATUS_BY_ERROR)
 
 
-FIELDS = {
-    "accept": "accept",
-    "columns": "columns",
-    "days": "days",
-    "delete-extra": "delete_extra",
-    "key": "key",
-    "key-list": "keys",
-    "keys": "keys",
-    "limit": "limit",
-    "partitions": "partitions",
-    "since": "since",
-    "table": "table",
-}
-"""What requests call that which messages call by an option of the command line."""
-
-
-def in_fields(text: str) -> str:
-    """Return a message in the words of requests: fields in place of options, but for those of whole commands to run."""
-    return re.sub(rf"\bauditor [^;)]*|--({'|'.join(FIELDS)})\b(?!-)", lambda found: FIELDS[found[1]] if found[1] else found[0], text)
-
-
 def handle_auditor_error(request: Request, error: Exception) -> Response:
     """Return an error of `auditor.errors` as a problem whose name is that of its class."""
     assert isinstance(error, AuditorError)
     name, status = name_of(error), http_status(error)
     telemetry.increment_counter("errors", error=name)
-    detail = in_fields(str(error))
+    detail = in_requests(str(error))
     if isinstance(error, StoreError) and status == 503:  # its text names files and servers: for the log, not for callers
         logging.getLogger(__name__).warning("the store failed: %s", error, extra={"action": "store_failed"})
         detail = "the store is not available now; retry later"

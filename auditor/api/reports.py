@@ -132,7 +132,7 @@ def list_connections(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIM
 def check_connection(app: App, connection: ConnectionName) -> ConnectionCheck:
     """Connect to a database, and say whether it answers, what its server is, and how many tables its user sees."""
     with slow_request():
-        return connections.check_connection(app.configured, connection)
+        return connections.check_connection(app.configured, app.store, connection)
 
 
 @routes.post("/compare", response_class=Response, **report_options(RunReport, 400, 404, 413))

@@ -85,7 +85,9 @@ class Bootstrap(ApiModel):
     requested_by: str
     at: dt.datetime
     source: str = Field(description="The connection and table that is read.")
-    keys: str = Field(description="The ranges of keys that are copied, both ends included; empty for the whole table.")
+    keys: str = Field(
+        description="The ranges of keys that are copied, both ends included; empty for the whole table, `***` once forgotten."
+    )
     swap: Swap
     old: str = Field(description="The table of the replaced rows; of a Delta table `the version before`.")
     old_dropped: bool

@@ -30,6 +30,16 @@ class ConnectionSummary(ApiModel):
     limits: LoadLimits
 
 
+class TableRights(ApiModel):
+    """What a connection's user may do with a table that audits read."""
+
+    table: str
+    audits: list[str] = Field(description="The audits that read it.")
+    problems: list[str] = Field(
+        description="Why its user may not read it as it is: it is hidden or not there, or columns or rows are; empty if none is known."
+    )
+
+
 class ConnectionCheck(ApiModel):
     """Whether a database answered, and what its user may read."""
 
@@ -38,5 +48,6 @@ class ConnectionCheck(ApiModel):
     reachable: bool
     server: str = Field(description="The server's name and version; empty if it did not answer.")
     tables: int | None = Field(description="Tables and views that the user sees; null if they could not be listed.")
+    rights: list[TableRights] = Field(description="Of the tables that audits read there, 100 at most, what its user may.")
     seconds: float = Field(description="How long connecting and listing took.")
     error: str = Field(description="Why it did not answer, or why its tables could not be listed; empty if all went well.")

@@ -12,8 +12,8 @@ class KeyPlace(ApiModel):
     """One place in which the key is, or may be."""
 
     place: str = Field(
-        description="What it is: `runs`, `repairs`, `journal`, `left out rows`, `requests`, `dumps`, parts and segments of pipelines, or"
-        " what is not searched."
+        description="What it is: `runs`, `repairs`, `journal`, `left out rows`, `requests`, `events`, `patches`, `bootstraps`,"
+        " `dumps`, parts and segments of pipelines, or what is not searched."
     )
     searched: bool = Field(description="Whether all of it was searched; what was not may hold the key.")
     found: Count = Field(description="In how many runs, repairs, patches, rows, parts, segments or dumps the key was found.")

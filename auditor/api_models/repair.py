@@ -62,6 +62,13 @@ class DrillStep(ApiModel):
     detail: str = Field(description="What was done, or why it failed.")
 
 
+class DrillPlan(ApiModel):
+    """What a drill would do: the answer of ``auditor drill`` without ``--apply``."""
+
+    audit: str = Field(description="The audit beside whose tables the drill would be held.")
+    steps: list[str] = Field(description="What it would do, one step after the other, for a person.")
+
+
 class Drill(ApiModel):
     """How the alarms of an audit stood a drill: a damaged row of a canary table, found, reported and mended."""
 

@@ -25,6 +25,7 @@ from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, BootstrapRefused, ConfigError
 from auditor.escaping import shell_word
 from auditor.history import records
+from auditor.masking import MASK
 from auditor.model import Chunk, Report, Verdict, consecutive_ranges
 from auditor.repair.keys import Selection
 from auditor.repair.target_facts import ACCEPTABLE
@@ -117,7 +118,7 @@ def show(store: Store, stored: StoredBootstrap) -> Bootstrap:
         at=stored.at,
         is_at_work=stored.state == "running" and bootstraps.is_at_work(store, stored.bootstrap),
         source=str(detail["source"]),
-        keys=describe_keys([(span["first"], span["end"]) for span in detail["spans"]]),
+        keys=MASK if detail.get("forgotten") else describe_keys([(span["first"], span["end"]) for span in detail["spans"]]),
         swap=detail["swap"],
         old=str(detail["old"]),
         old_dropped=bool(detail.get("old_dropped")),
@@ -137,7 +138,9 @@ def describe_keys(spans: Sequence[tuple[int | None, int | None]]) -> str:
 
 
 def list_copied(store: Store, stored: StoredBootstrap) -> list[CopiedRange]:
-    """Return the ranges that were copied, in order, with their bounds."""
+    """Return the ranges that were copied, in order, with their bounds; none of a bootstrap that had to forget a key."""
+    if stored.detail.get("forgotten"):
+        return []
     ranges, copied = stored.detail["ranges"], bootstraps.list_ranges(store, stored.bootstrap)
     return [_copied(number, ranges[number], copied[number]) for number in sorted(copied)]
 

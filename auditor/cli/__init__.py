@@ -68,7 +68,7 @@ def _perform(arguments: Sequence[str]) -> int:
     if rest and hasattr(options, "tables") and not any(text.startswith("-") for text in rest):
         options.tables += rest  # argparse takes no further tables once an option came between them
     elif rest:
-        commands.error(f"unrecognized arguments: {' '.join(rest)}")
+        getattr(options, "asked", commands).error(f"unrecognized arguments: {' '.join(rest)}")
     if options.command is None:
         commands.print_help()
         return WRONG_ARGUMENTS

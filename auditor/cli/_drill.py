@@ -1,11 +1,11 @@
-"""The command drill: damage a row of a canary table, and show whether it is found, reported and mended."""
+"""The command drill: print what a drill would do, or damage a row of a canary table and show whether it is found, reported and mended."""
 
 from __future__ import annotations
 
 import argparse
 
-from auditor.cli._output import current_user, print_json, settings_and_store
-from auditor.escaping import visible
+from auditor.cli._output import current_user, print_json, printing_failures, settings_and_store
+from auditor.escaping import command, visible
 from auditor.service import drill as drills
 
 FAILED = 1
@@ -13,8 +13,10 @@ FAILED = 1
 
 
 def drill(options: argparse.Namespace) -> int:
-    """Hold a drill beside an audit's tables; 0 if every step passed."""
-    with settings_and_store(options) as (configured, store):
+    """Print what a drill beside an audit's tables would do; with --apply hold it: 0 if every step passed."""
+    if not options.apply:
+        return _print_plan(options)
+    with settings_and_store(options) as (configured, store), printing_failures():
         held = drills.drill(configured, store, options.audit, who=current_user())
     if options.format == "json":
         print_json(held)
@@ -26,3 +28,16 @@ def drill(options: argparse.Namespace) -> int:
         detail = "\n".join(map(visible, step.detail.split("\n")))  # lines of statements to run
         print(f"  {step.seconds:6.2f} s  {step.name:<9} {'' if step.passed else 'FAILED: '}{detail}")
     return 0 if held.passed else FAILED
+
+
+def _print_plan(options: argparse.Namespace) -> int:
+    with settings_and_store(options) as (configured, store):
+        planned = drills.plan_drill(configured, store, options.audit)
+    if options.format == "json":
+        print_json(planned)
+        return 0
+    print(f"drill of {visible(planned.audit)}:")
+    for step in planned.steps:
+        print(f"  {visible(step)}")
+    print(f"to hold it: {command('auditor', 'drill', options.audit)} --apply")
+    return 0

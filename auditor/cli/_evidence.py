@@ -34,7 +34,7 @@ def _of_run(options: argparse.Namespace) -> int:
     from auditor.service import evidence as use
 
     with settings_and_store(options) as (configured, store):
-        link = use.find_link(store, options.run)
+        link = use.find_link(configured, store, options.run)
         if options.erase_row_keys:
             erased = use.erase_row_keys(store, link.audit, None if options.run == link.audit else link.run, by=current_user())
             print(f"the keys of {erased:,} {'run' if erased == 1 else 'runs'} were erased; digests in their evidence say nothing any more")

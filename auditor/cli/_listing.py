@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.cli._output import console, data_output, find_audits, print_json, settings_and_store, write_private
+from auditor.cli._output import console, data_output, find_audits, print_json, print_unaudited, settings_and_store, write_private
 from auditor.errors import ConfigError, UnknownAudit
-from auditor.escaping import json_text, shell_word
+from auditor.escaping import json_text
 from auditor.report import difference_rows
 
 if TYPE_CHECKING:
@@ -31,11 +31,9 @@ def ls(options: argparse.Namespace) -> int:
         run_lifecycle.recover_runs(store)
         overviews = audits.overview(configured, store, trends=False)
         of_segments = segment_audits.list_listed(configured, store)
-        _, wanted = find_audits(configured, options.audits, store, by_leg=True)
+        known, wanted = find_audits(configured, options.audits, store, by_leg=True)
     names = [*(overview.name for overview in overviews), *(segment_audit.audit for segment_audit in of_segments)]
-    for group in configured.groups:
-        if not any(name.startswith(f"{group}.") for name in names):
-            print(f"auditor: no table of {group} has been audited yet; run them: auditor run {shell_word(group)}", file=sys.stderr)
+    is_told = print_unaudited(known)
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(describe_unknown("audit", unknown[0], names))
     rows = [
@@ -52,7 +50,7 @@ def ls(options: argparse.Namespace) -> int:
         if overview.name in wanted
     ]
     rows += [segment_audit for segment_audit in of_segments if segment_audit.audit in wanted]
-    return print_audits(rows, options)
+    return 0 if is_told and not rows and options.format == "text" else print_audits(rows, options)
 
 
 def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,6 +48,19 @@ def find_audits(
     for line in selected.left_out:
         print(f"auditor: {line}", file=sys.stderr)
     return selected.settings, selected.names
+
+
+def print_unaudited(known: Settings) -> bool:
+    """Print, on standard error, how to run the groups of which no table ran yet, and return whether there are any.
+
+    ``known`` has every audit that there is.
+    """
+    from auditor.report.day_text import NOT_YET
+
+    groups = known.unaudited_groups(known.audits)
+    for group in groups:
+        print(f"auditor: {NOT_YET.format(group)}; run them: {command('auditor', 'run', group)}", file=sys.stderr)
+    return bool(groups)
 
 
 def with_known_groups(configured: Settings, store: Store) -> Settings:
@@ -116,23 +130,39 @@ def current_user() -> str:
 
 
 @contextmanager
-def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[Report], None]]:
-    """Yield a function that notifies the channels of a finished run, together with others that end within a minute or with the block."""
-    if store is None or not (configured.notify.channels or configured.notify.openlineage):
-        yield lambda _: None
-        return
-    from auditor.service.notify import Batch
+def printing_failures() -> Iterator[Callable[[Iterable[str]], None]]:
+    """Yield what prints why notifications were not sent. For the block they are not logged as well, which would print them twice."""
 
-    batch = Batch(configured, store)
+    def is_other(record: logging.LogRecord) -> bool:
+        return getattr(record, "action", "") != "notify_failed"
 
     def print_failures(failures: Iterable[str]) -> None:
         for failure in failures:
             print(f"auditor: {failure}", file=sys.stderr)
 
+    logger = logging.getLogger("auditor.service.notify")
+    logger.addFilter(is_other)
     try:
-        yield lambda report: print_failures(batch.add(configured, report))
+        yield print_failures
     finally:
-        print_failures(batch.flush())
+        logger.removeFilter(is_other)
+
+
+@contextmanager
+def notifying(configured: Settings, store: Store | None) -> Iterator[Callable[[Report], None]]:
+    """Yield a function that notifies the channels of a finished run, together with others that end within a minute or with the block."""
+    if store is None or not (configured.notify.channels or configured.notify.openlineage):
+        yield lambda _: None
+        return
+    from auditor.service import audits
+    from auditor.service.notify import Batch
+
+    batch, known = Batch(configured, store), audits.with_defined_audits(configured, store)
+    with printing_failures() as print_failures:
+        try:
+            yield lambda report: print_failures(batch.add(known, report))
+        finally:
+            print_failures(batch.flush())
 
 
 def notify_channels(configured: Settings, store: Store | None, report: Report) -> None:
@@ -141,9 +171,8 @@ def notify_channels(configured: Settings, store: Store | None, report: Report) -
         return
     from auditor.service.notify import notify_of_run
 
-    known, _ = find_audits(configured, [], store)
-    for failure in notify_of_run(known, store, report):
-        print(f"auditor: {failure}", file=sys.stderr)
+    with printing_failures() as print_failures:
+        print_failures(notify_of_run(configured, store, report))
 
 
 def print_head(report: Report) -> None:

@@ -32,10 +32,20 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse arguments as the base class does; an option that the command does not have is an error here, not left over."""
         options, rest = super().parse_known_args(args, namespace)
+        if not hasattr(options, "asked"):
+            options.asked = self  # of nested ones the innermost, whose usage says what it takes
         if unknown := next((text for text in rest if re.match("--?[A-Za-z]", text)), None):
             name = unknown.partition("=")[0]
-            self.error(f"there is no option {name}{_nearest(name, self._option_string_actions)}")
+            self.error(f"there is no option {name}{self._instead_of(name)}")
         return options, rest
+
+    def _instead_of(self, name: str) -> str:
+        """Return the end of the error about an unknown option: the argument of that name, the option that takes it, or the nearest ones."""
+        word = name.lstrip("-")
+        if any(action.metavar == word.upper() and not action.option_strings for action in self._actions):
+            return f"; write {word.upper()} without it"
+        taking = [action.option_strings[-1] for action in self._actions if action.option_strings and f"this {word}" in (action.help or "")]
+        return _nearest(name, self._option_string_actions) if len(taking) != 1 or taking == [name] else f"; did you mean {taking[0]!r}?"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError for a command that there is not, with the nearest ones; other choices are checked by the base class."""
@@ -466,6 +476,7 @@ def _add_drill_command(command: AddCommand) -> None:
     )
     drill = _with_config(command("drill", _lazy("_drill", "drill"), summary, more))
     drill.add_argument("audit", metavar="AUDIT", help="audit beside whose tables, and by whose channels, the drill is held")
+    _add_apply_option(drill, "hold the drill; without it, only the plan is printed")
     _add_format_option(drill, "text", "json")
 
 
@@ -733,8 +744,11 @@ def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
     """Return a function that imports its module when called; with --server it is the one of that name in `_remote`."""
 
     def call(options: argparse.Namespace) -> int:
-        where = "_remote" if getattr(options, "server", None) else module
-        code: int = getattr(import_module(f"auditor.cli.{where}"), name)(options)
+        if getattr(options, "server", None):
+            from auditor.cli import _remote
+
+            return _remote.call(name, options)
+        code: int = getattr(import_module(f"auditor.cli.{module}"), name)(options)
         return code
 
     return call

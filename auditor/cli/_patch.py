@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor.cli._ending import stopped_by_signals
-from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
+from auditor.cli._output import current_user, print_reports, printing_failures, settings_and_store, write_pieces
 from auditor.cli._progress import watching
 from auditor.errors import ConfigError
 from auditor.escaping import shell_word
@@ -78,8 +78,8 @@ def _write(options: argparse.Namespace) -> int:
             result = patches.undo_patch(configured, store, options.undo, followed)
         else:
             result = patches.apply_patch(configured, store, options.run, _selection(options), followed, dry_run=options.dry_run)
-        for failure in _notify(configured, store, result):
-            print(f"auditor: {failure}", file=sys.stderr)
+        with printing_failures() as print_failures:
+            print_failures(_notify(configured, store, result))
         is_undoable = bool(result.patched.patch) and get_patch(store, result.patched.patch).undoable
         audit = get_patch(store, result.patched.patch).audit if result.patched.patch else ""
     _print_result(result, options, audit, is_undoable)
@@ -97,7 +97,7 @@ def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str
     if not result.patched.patch:
         return []
     patch, counts = get_patch(store, result.patched.patch), describe_counts(result.patched.counts)
-    return notify_patch(configured.notify, store, patch, counts, configured.audits, configured.service.public_url)
+    return notify_patch(configured, store, patch, counts)
 
 
 def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, is_undoable: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
+import re
 import sys
 from collections.abc import Callable
 from itertools import islice
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import console, one_off_settings, print_json, worst_exit_code
 from auditor.client import Client
-from auditor.errors import ConfigError, NoReport, UnknownAudit
+from auditor.door_words import in_commands
+from auditor.errors import AuditorError, ConfigError, NoReport, UnknownAudit, UnknownRun
 
 if TYPE_CHECKING:
     from auditor.api_models.audit import Audit, ListedAudit
@@ -23,6 +25,16 @@ if TYPE_CHECKING:
 def client(options: argparse.Namespace) -> Client:
     """Return a client of the service that --server names."""
     return Client(options.server, os.environ.get("AUDITOR_TOKEN"))
+
+
+def call(name: str, options: argparse.Namespace) -> int:
+    """Run the command of that name; its errors are in the words of the command line. Raises what the service answers."""
+    try:
+        code: int = globals()[name](options)
+    except AuditorError as error:
+        error.args = (in_commands(str(error), options.server), *error.args[1:])
+        raise
+    return code
 
 
 def run(options: argparse.Namespace) -> int:
@@ -171,6 +183,11 @@ def _find_run(service: Client, run: str) -> tuple[Run, str]:
 
     latest = service.runs(run, limit=1)
     if not latest:
+        if not re.fullmatch("[0-9a-f]{4,32}", run):
+            from auditor.config import suggest
+
+            near = suggest(run, [audit.name for audit in service.audits()])
+            raise UnknownRun(f"there is no run and no audit that ran called {run!r}{near or '; list the runs with: GET /api/v1/runs'}")
         return service.run(run), ""
     try:
         status = service.audit(run).status

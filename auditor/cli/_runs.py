@@ -19,12 +19,14 @@ from auditor.cli._output import (
     notify_channels,
     print_json,
     print_reports,
+    print_unaudited,
     print_where_stored,
+    printing_failures,
     settings_and_store,
     write_private,
 )
 from auditor.durations import durations
-from auditor.errors import NoReport, UnknownRun
+from auditor.errors import NoReport
 from auditor.escaping import visible
 from auditor.model import Verdict
 from auditor.store import patches as stored_patches
@@ -174,8 +176,9 @@ def forget(options: argparse.Namespace) -> int:
         print_json(found)
         return 0
     for place in found.places:
-        count = f"{place.found:,} found" if place.searched or place.found else "not searched"
-        print(f"{visible(place.place)}: {count}{f', {place.removed:,} removed' if found.applied else ''}: {visible(place.what)}")
+        removed = f", {place.removed:,} removed" if found.applied else ""
+        count = f"{place.found:,} found{removed}" if place.searched or place.found else "not searched"
+        print(f"{visible(place.place)}: {count}: {visible(place.what)}")
     if not found.applied:
         print("nothing was removed; write --apply to remove it from the store")
     return 0
@@ -198,14 +201,13 @@ def notify(options: argparse.Namespace) -> int:
     """Test notification channels, or send them today's digest."""
     from auditor.service import notify as channels
 
-    with settings_and_store(options) as (configured, store):
+    with settings_and_store(options) as (configured, store), printing_failures() as print_failures:
         if options.what == "test":
             names = options.channels or configured.notify.channels
             failures = [failure for name in names if (failure := channels.send_test(configured, name))]
         else:
             failures = channels.send_digest(find_audits(configured, [], store)[0], store, dt.datetime.now(dt.UTC).date())
-    for failure in failures:
-        print(f"auditor: {failure}", file=sys.stderr)
+        print_failures(failures)
     return 3 if failures else 0
 
 
@@ -219,13 +221,7 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
     run_lifecycle.recover_runs(store)
     latest = store_runs.list_runs(store, audit=run, limit=1)
     if not latest:
-        try:
-            return store_runs.get_run(store, run), None
-        except UnknownRun as error:
-            from auditor.config import suggest
-
-            known = [*configured.audits, *configured.segments]
-            raise UnknownRun(f"audit {run} has not run yet" if run in known else f"{error}{suggest(run, known)}") from None
+        return audits.find_run(configured, store, run), None
     standing = audits.get_standing(configured, store, run)
     return standing.run or latest[0], standing
 
@@ -248,4 +244,5 @@ def _day_report(configured: Settings, store: Store, options: argparse.Namespace)
     wanted = options.day or dt.datetime.now(dt.UTC).date()
     check_day(wanted)
     configured, _ = find_audits(configured, [], store)
+    print_unaudited(configured)
     return render_day(load_day(store, configured, wanted), options.format)

@@ -87,7 +87,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _copy(options: argparse.Namespace) -> int:
     from auditor.pipeline.poison import log_file
-    from auditor.service import segment_files
+    from auditor.service import audits, segment_files
 
     with settings_and_store(options) as (configured, store):
         about = (configured, store, options.audit, options.side, options.table)
@@ -95,7 +95,7 @@ def _copy(options: argparse.Namespace) -> int:
         bad = next(side.name for side in segment_files.sides_of(configured, store, options.audit) if side.name != options.side)
         file = log_file(store, bad)
         lines = list(
-            segment_files.tell_copied(configured, repairs, options.side, bad, file)
+            segment_files.tell_copied(audits.with_defined_audits(configured, store), repairs, options.side, bad, file)
             if options.apply
             else segment_files.tell_planned(repairs, options.side, bad, file)
         )

@@ -178,8 +178,13 @@ def crontab(options: argparse.Namespace) -> int:
     from auditor.service import scheduler
 
     path = config.find_file(options.config)
-    configured = config.load(path)
-    with open_optional_store(configured, skip=not configured.groups) as store:
+    missing = [name for name in config.find_variables(path) if name not in os.environ]
+    configured = config.load(path, {**config.stand_ins(path, missing), **os.environ})
+    if missing:
+        print(f"auditor: these variables are not set here, and what runs the lines needs them: {', '.join(missing)}", file=sys.stderr)
+    if missing and configured.groups:
+        print(f"auditor: audits of {', '.join(configured.groups)} are run, and not listed, as the store is not read", file=sys.stderr)
+    with open_optional_store(configured, skip=bool(missing) or not configured.groups) as store:
         configured, _ = find_audits(configured, [], store)
     print(scheduler.crontab(configured, path, config.find_variables(path)), end="")
     return 0

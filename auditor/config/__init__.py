@@ -44,7 +44,17 @@ from auditor.config._connection import (
     WriteSettings,
     find_unverified,
 )
-from auditor.config._file import add_audits, find_file, find_variables, load, set_source, validate_audit, validate_settings, validate_slice
+from auditor.config._file import (
+    add_audits,
+    find_file,
+    find_variables,
+    load,
+    set_source,
+    stand_ins,
+    validate_audit,
+    validate_settings,
+    validate_slice,
+)
 from auditor.config._in_flight import History, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
@@ -174,6 +184,7 @@ __all__ = [
     "parse_duration",
     "select_audits",
     "set_source",
+    "stand_ins",
     "suggest",
     "table_name",
     "validate_audit",

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -152,6 +152,12 @@ def find_variables(path: Path) -> list[str]:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     names = re.findall(VARIABLE, "\n".join(texts(root))) if root else []
     return list(dict.fromkeys(name for name in names if not name.startswith("file:")))
+
+
+def stand_ins(path: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return a value for each of these variables with which the file can be read, for what needs no database: a URL, or a number."""
+    text = path.read_text(encoding="utf-8")
+    return {name: "duckdb:///:memory:" if re.search(rf"url: *[\"']?\$\{{{re.escape(name)}\}}", text) else "1" for name in names}
 
 
 MOST_BRACKETS = 2_000
@@ -300,6 +306,8 @@ _PLACES: Mapping[type[Strict], str] = {
 
 def _suggest_place(name: str) -> str:
     """Return the end of an error message: where an unknown setting belongs, or the most similar setting; '' if neither is known."""
+    if name == "tables":
+        return "; it belongs in an audit, as in audits: {shop: {tables: '*'}}, or in the source of a pipeline"
     if places := [place for model, place in _PLACES.items() if name in model.model_fields]:
         return f"; it belongs in {' or '.join(places)}"
     return suggest(name, {field for model in _MODELS.values() for field in model.model_fields}, most=1)

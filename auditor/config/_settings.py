@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -150,8 +150,21 @@ class Settings(Strict):
     def audit(self, name: str) -> Audit:
         """Return the audit with this name. Raises UnknownAudit."""
         if name not in self.audits:
-            raise UnknownAudit(describe_unknown("audit", name, self.audits))
+            raise UnknownAudit(self.describe_unknown_audit(name))
         return self.audits[name]
+
+    def describe_unknown_audit(self, name: str) -> str:
+        """Return why there is no audit of a name: it is that of a group, or which names are the nearest."""
+        of_group = sorted(other for other in self.audits if other.startswith(f"{name}."))
+        if name in self.groups and (of_group or name in self.unaudited_groups(self.audits)):
+            few = f"such as {', '.join(of_group[:3])}" if of_group else f"as {name}.TABLE"
+            return f"{name!r} is a group of tables, each of which is an audit of its own; name one of them, {few}"
+        return describe_unknown("audit", name, self.audits)
+
+    def unaudited_groups(self, names: Iterable[str]) -> list[str]:
+        """Return the groups of which none of these audits is one: where they are all that there are, no table of these ran yet."""
+        begun = {name.partition(".")[0] for name in names}
+        return [group for group in self.groups if group not in begun]
 
     def connection(self, name: str) -> ConnectionSettings:
         """Return the connection with this name. Raises ConfigError."""
@@ -184,6 +197,10 @@ class LimitedSettings(Settings):
         values = {name: getattr(settings, name) for name in Settings.model_fields}
         limited = cls.model_construct(**{**values, "only": patterns})
         return limited.model_copy(update={"audits": limited.select(settings.audits), "segments": limited.select(settings.segments)})
+
+    def unaudited_groups(self, names: Iterable[str]) -> list[str]:
+        """Return none: the audits of a group that ran may be others than the caller's."""
+        return []
 
     def select(self, named: Mapping[str, Named]) -> dict[str, Named]:
         """Return those whose names match one of the patterns."""

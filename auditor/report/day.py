@@ -84,6 +84,8 @@ class Day:
     date: dt.date
     at: dt.datetime
     entries: tuple[AuditEntry, ...]
+    unaudited_groups: tuple[str, ...] = ()
+    """Groups of tables of which none ran yet, so that nothing is known of their audits."""
 
     @property
     def attention(self) -> tuple[AuditEntry, ...]:
@@ -131,7 +133,9 @@ def load_day(store: Store, settings: Settings, date: dt.date, now: dt.datetime |
     entries = [_configured_entry(loader, name, audit) for name, audit in settings.audits.items()]
     known = {name for entry in entries for name in (entry.audit, *(leg.audit for leg in entry.legs))}
     entries += [_entry(loader, name, None, settings.segments.get(name)) for name in {**settings.segments, **by_audit} if name not in known]
-    return Day(date=date, at=at, entries=tuple(sorted(entries, key=_sort_key)))
+    return Day(
+        date=date, at=at, entries=tuple(sorted(entries, key=_sort_key)), unaudited_groups=tuple(settings.unaudited_groups(settings.audits))
+    )
 
 
 def _sort_key(entry: AuditEntry) -> tuple[bool, int, str]:

@@ -18,6 +18,9 @@ from auditor.report import formatting, sparkline
 from auditor.report import json as as_json
 from auditor.report.day import AuditEntry, Day
 
+NOT_YET = "no table of {} has been audited yet"
+"""What is said of a group of tables whose audits are not known, because none of them ran."""
+
 MAX_SAMPLE = 5
 """Differences, and partitions, listed of each audit."""
 
@@ -86,9 +89,10 @@ def remarks(entry: AuditEntry) -> list[str]:
 
 
 def tally(day: Day) -> str:
-    """Return how many audits there are of each status."""
+    """Return how many audits there are of each status, and of which groups none ran yet."""
     counts = [f"{count:,} {status_label(status)}" for status, count in day.counts.items() if count]
-    return ", ".join(counts) or "there are no audits"
+    groups = [formatting.sentence(NOT_YET.format(group)) for group in day.unaudited_groups]
+    return "; ".join([*([", ".join(counts)] if counts else []), *groups]) or "there are no audits"
 
 
 def _score(entry: AuditEntry) -> str:

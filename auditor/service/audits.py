@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.api_models import audit as api_models
 from auditor.api_models.incident import Incident
-from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, select_audits, validate_audit
-from auditor.errors import ConfigError, UnknownAudit
+from auditor.config import Audit, ConnectionSettings, LimitedSettings, Settings, Threshold, select_audits, suggest, validate_audit
+from auditor.errors import ConfigError, UnknownAudit, UnknownRun
+from auditor.escaping import shell_word
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
 from auditor.history.records import as_run
@@ -39,7 +40,10 @@ ALLOWED_SETTINGS: Mapping[str, frozenset[str] | None] = {
     "target": frozenset({"connection", "table", "columns"}),
     "columns": frozenset({"include", "exclude"}),
     **dict.fromkeys(
-        ("key", "method", "k", "t", "bits", "partition", "prescan", "limits", "threshold", "recheck", "allow_empty", "schema", "schedule")
+        (
+            *("key", "method", "k", "t", "bits", "partition", "prescan", "limits", "threshold", "recheck", "allow_empty", "schema"),
+            *("schedule", "owner"),
+        )
     ),
 }
 """Settings that the API accepts in a definition: in full (None), or only these keys of them. None can hold SQL, a URL or a path."""
@@ -276,6 +280,23 @@ def get_standing(settings: Settings, store: Store, name: str) -> Standing:
     except UnknownAudit:
         audit = None
     return audit_status.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
+
+
+def find_run(settings: Settings, store: Store, what: str) -> runs.StoredRun:
+    """Return the run whose id is or begins so, for a text that may name an audit as well, and names none that ran.
+
+    Raises UnknownRun, which says of an audit that it has not run, and of any other text which audits are the nearest.
+    """
+    if found := runs.find_run(store, what):
+        return found
+    known = with_defined_audits(settings, store)
+    names = [*definitions.expand_legs(known), *known.segments]
+    if what in names:
+        raise UnknownRun(f"audit {what} has not run yet; run it: auditor run {shell_word(what)}")
+    if what in known.groups:
+        raise UnknownRun(known.describe_unknown_audit(what))
+    near = suggest(what, names)
+    raise UnknownRun(f"there is no run and no audit that ran called {what!r}{near or '; list the runs with: auditor runs'}")
 
 
 def with_defined_audits(settings: Settings, store: Store) -> Settings:

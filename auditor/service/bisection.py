@@ -29,7 +29,7 @@ from auditor.run.live import bisection as bisections
 from auditor.run.live import plans, running_sums
 from auditor.run.live.bisection import Checked
 from auditor.run.live.ledger import LEDGER, Entry, LedgerStatements, check_chain, read_entries
-from auditor.service import definitions
+from auditor.service import audits, definitions
 from auditor.store import Store, live_epochs, parts
 from auditor.store.live_epochs import Check
 from auditor.summary.key_number import POSITIONS
@@ -48,6 +48,7 @@ class _CannotTell(Exception):
 
 def bisect(settings: Settings, store: Store, name: str) -> Bisection:
     """Return what the ledger of an audit says. Raises UnknownAudit, StoreError, and EngineError if the target cannot be reached."""
+    settings = audits.with_defined_audits(settings, store)
     audit = definitions.audit(settings, name)
     sums = live.find_sums(settings, store, name, audit) if audit.ledger else NOT_ASKED
     known: dict[str, str] = {}

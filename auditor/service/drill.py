@@ -14,13 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from auditor.api_models.repair import Drill, DrillStep, DrillStepName
+from auditor.api_models.repair import Drill, DrillPlan, DrillStep, DrillStepName
 from auditor.config import Audit, Settings, SideRef, TableRef, find_carriers, table_name, validate_audit
 from auditor.connections.reader import ignore_progress
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, DrillFailed, NoSuchObject
 from auditor.model import Report, Verdict
-from auditor.repair.canary import DAMAGED, TABLE, Canary, damaged_rows, drill_of, rows_of
+from auditor.repair.canary import DAMAGED, NUMBER, TABLE, Canary, damaged_rows, drill_of, rows_of
 from auditor.repair.keys import Selection
 from auditor.service import audits, definitions, notify, patches, stored_runs
 from auditor.service.patches import Followed
@@ -30,12 +30,25 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
+def plan_drill(settings: Settings, store: Store, name: str) -> DrillPlan:
+    """Return what a drill beside the tables of an audit would do; no database is asked. Raises what `drill` raises."""
+    return DrillPlan(audit=name, steps=list(_prepare(settings, store, name, "").plan()))
+
+
 def drill(settings: Settings, store: Store, name: str, *, who: str = "") -> Drill:
     """Hold a drill beside the tables of an audit.
 
     Raises UnknownAudit, and ConfigError for an audit beside whose tables no drill can be held, as where its target cannot be written;
     whatever fails after that is in the result.
     """
+    held = _prepare(settings, store, name, who)
+    held.hold()
+    failed = next((step for step in held.steps if not step.passed), None)
+    return Drill(audit=name, passed=failed is None, failed_at=failed.name if failed else None, steps=held.steps)
+
+
+def _prepare(settings: Settings, store: Store, name: str, who: str) -> _Drill:
+    """Return a drill that has not begun. Raises UnknownAudit and ConfigError."""
     settings = audits.with_defined_audits(settings, store)
     audit = definitions.audit(settings, name)
     source = _canary(settings, audit.one_source("a drill"))
@@ -43,10 +56,7 @@ def drill(settings: Settings, store: Store, name: str, *, who: str = "") -> Dril
     if why := target.why_not_written():
         raise ConfigError(why)
     carriers = find_carriers(source.ref, target.ref, settings.pipelines, settings.connections)
-    held = _Drill(settings, store, name, audit, who, source, target, carriers[0].pipeline if carriers else "")
-    held.hold()
-    failed = next((step for step in held.steps if not step.passed), None)
-    return Drill(audit=name, passed=failed is None, failed_at=failed.name if failed else None, steps=held.steps)
+    return _Drill(settings, store, name, audit, who, source, target, carriers[0].pipeline if carriers else "")
 
 
 def _canary(settings: Settings, ref: SideRef) -> Canary:
@@ -78,6 +88,22 @@ class _Drill:
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     """What the rows of this drill say; that of the rows which a person made, where the source may only be read."""
     is_damaged: bool = False
+
+    def plan(self) -> Iterator[str]:
+        """Yield what each step would do."""
+        made = [canary for canary in (self.source, *([] if self.pipeline else [self.target])) if not canary.why_not_written()]
+        for canary in (self.source, self.target):
+            if canary in made:
+                yield f"make {canary} with {NUMBER} rows; one that somebody else made is left alone, and the drill fails"
+            elif canary is self.source:
+                yield f"read {canary}, which has to be there: {canary.why_not_written()}"
+            else:
+                yield f"wait until the pipeline {self.pipeline} has carried {canary} there"
+        yield f"damage the row with the key {DAMAGED} in {self.target}, and audit both"
+        channels = notify.drill_channels(self.settings.notify, self.name, self.settings.audits)
+        yield f"report the damage to {', '.join(channels) or 'no channel, as none hears of a mismatch of this audit: the drill would fail'}"
+        yield "mend the row by a patch, and audit both again"
+        yield f"drop {' and '.join(map(str, made))}" if made else "drop nothing"
 
     def hold(self) -> None:
         """Take one step after the other until one fails; leave nothing damaged, and drop what was made."""

@@ -34,7 +34,7 @@ from auditor.model.evidence import EvidenceLink, EvidencePayload
 from auditor.pipeline.folders import S3Folder
 from auditor.repair.evidence_heads import write_head
 from auditor.report.evidence import COUNTS, payload, stored_digests
-from auditor.service import definitions
+from auditor.service import audits, definitions
 from auditor.store import Store, events, runs
 from auditor.store import evidence as chains
 from auditor.store.evidence import EndedRun, Seal, SignedLink, StoredLink
@@ -124,14 +124,15 @@ def _publish_to_bucket(settings: Settings, store: Store, audit: str, bucket: str
 # what somebody else is given
 
 
-def find_link(store: Store, run: str) -> StoredLink:
+def find_link(settings: Settings, store: Store, run: str) -> StoredLink:
     """Return the last link of a run, given by its id or the id's beginning, even if it was deleted; of an audit, the last of its chain.
 
     Raises UnknownRun, and NoEvidence for a run without a link.
     """
     link = chains.get_head(store, run) or (chains.find_link(store, run) if run.isalnum() else None) if run.isprintable() else None
     if link is None:
-        stored = runs.get_run(store, run)
+        latest = runs.list_runs(store, audit=run, limit=1)
+        stored = latest[0] if latest else audits.find_run(settings, store, run)
         raise NoEvidence(f"run {stored.run} of {stored.audit} has no evidence: none was configured when it ended, or its key was missing")
     return link
 
@@ -149,7 +150,7 @@ def intact_file(settings: Settings, store: Store, run: str) -> bytes:
     """Return the file of a run's last link. Raises UnknownRun, NoEvidence, and EvidenceBroken if it or the stored run was changed."""
     if settings.evidence is None:
         raise NoEvidence("this service has no evidence of runs; add evidence: {key: ...} to its configuration")
-    link = find_link(store, run)
+    link = find_link(settings, store, run)
     if problems := find_problems(settings, store, link.audit, link):
         raise EvidenceBroken("; ".join(problems))
     return evidence_file(store, link)

@@ -21,7 +21,7 @@ from auditor.quantities import format_duration, plural
 from auditor.service import audits, definitions, evidence, scrub
 from auditor.service.key_files import KeyFiles
 from auditor.service.trace import parse_key
-from auditor.store import Store, audit_state, events, patches, repairs, runs, salt, scrubbing
+from auditor.store import Store, audit_state, bootstraps, events, patches, repairs, runs, salt, scrubbing
 from auditor.store.runs import StoredRun
 
 Key = dict[str, str | None]
@@ -55,6 +55,7 @@ def forget(settings: Settings, store: Store, name: str, text: str, *, apply: boo
         of_repairs,
         _left_out(store, name, stored, apply=apply, also=bool(held)),
         *_requests(store, name, key),
+        *(_asked(store, name, next(iter(key.values())), apply=apply) if len(key) == 1 else ()),
         *KeyFiles(settings, store, name, audit, plans[0], tuple(key.values())).search(apply=apply),
         *list_outside(settings, audit),
     ]
@@ -64,13 +65,17 @@ def forget(settings: Settings, store: Store, name: str, text: str, *, apply: boo
     return Forgotten(audit=name, key=key, applied=apply, places=tuple(places))
 
 
-def _ended_runs(store: Store, name: str) -> Iterator[tuple[StoredRun, Report]]:
+def _every_run(store: Store, name: str) -> Iterator[StoredRun]:
     page = runs.list_runs(store, audit=name, limit=scrub.PAGE)
     while page:
-        for run in page:
-            if run.ended is not None and (body := runs.get_report(store, run.run)):
-                yield run, _REPORT.validate_json(body)
+        yield from page
         page = runs.list_runs(store, audit=name, limit=scrub.PAGE, before=page[-1].run)
+
+
+def _ended_runs(store: Store, name: str) -> Iterator[tuple[StoredRun, Report]]:
+    for run in _every_run(store, name):
+        if run.ended is not None and (body := runs.get_report(store, run.run)):
+            yield run, _REPORT.validate_json(body)
 
 
 def _holds(store: Store, run: StoredRun, report: Report, stored: list[Key]) -> bool:
@@ -120,11 +125,11 @@ def _repairs(store: Store, name: str, key: Key, *, apply: bool) -> KeyPlace:
 
 
 def _journal(store: Store, name: str, *, apply: bool) -> KeyPlace:
-    """Return the patches whose rows are stored: packed, so that they are dropped without a look at whose they are."""
+    """Return the patches whose rows are stored: packed, so that they are dropped without a look at whose they are. None is all searched."""
     found = patches.count_with_rows(store, name)
     removed = patches.drop_rows(store, audit=name) if apply else 0
     what = "patches of the audit whose rows are stored (keep: journal), whichever these are; without them they cannot be undone"
-    return KeyPlace(place="journal", searched=False, found=found, removed=removed, what=what)
+    return KeyPlace(place="journal", searched=not found, found=found, removed=removed, what=what)
 
 
 def _left_out(store: Store, name: str, stored: list[Key], *, apply: bool, also: bool) -> KeyPlace:
@@ -137,12 +142,13 @@ def _left_out(store: Store, name: str, stored: list[Key], *, apply: bool, also: 
 
 
 def _requests(store: Store, name: str, key: Key) -> Iterator[KeyPlace]:
-    asked = [run for run in runs.list_runs(store, audit=name, limit=scrub.PAGE) if _asks_for(run, key)]
+    every = list(_every_run(store, name))
+    asked = [run for run in every if _asks_for(run, key)]
     if asked:
         listed = ", ".join(run.run[:12] for run in asked[:5])
-        what = f"requests of runs for a range of keys that ends with it ({listed}), until the runs are deleted (keep: runs, days)"
-        yield KeyPlace(place="requests", searched=True, found=len(asked), removed=0, what=what)
-    active = [run for run in runs.list_runs(store, audit=name, limit=scrub.PAGE) if run.ended is None]
+        what = f"requests of runs for a range of keys that ends with it, or with a reason that names it ({listed}), until the runs are"
+        yield KeyPlace(place="requests", searched=True, found=len(asked), removed=0, what=f"{what} deleted (keep: runs, days)")
+    active = [run for run in every if run.ended is None]
     if active:
         what = f"{plural(len(active), 'run')} of the audit that did not end yet; do it again afterwards"
         yield KeyPlace(place="running", searched=False, found=0, removed=0, what=what)
@@ -150,7 +156,26 @@ def _requests(store: Store, name: str, key: Key) -> Iterator[KeyPlace]:
 
 def _asks_for(run: StoredRun, key: Key) -> bool:
     bounds = run.overrides.get("keys") or {}
-    return len(key) == 1 and next(iter(key.values())) in {str(bound) for bound in bounds.values()}
+    text = next(iter(key.values()))
+    return len(key) == 1 and text is not None and (text in {str(bound) for bound in bounds.values()} or events.names(run.reason, text))
+
+
+def _asked(store: Store, name: str, text: str | None, *, apply: bool) -> Iterator[KeyPlace]:
+    """Yield what people asked for by a range of keys that begins or ends with a key, or with a reason that names it, beside runs."""
+    if text is None:
+        return
+    what = (
+        "events of requests for a range that ends with it, or with a reason that names it, until they are deleted (keep: days); they lose"
+    )
+    found = events.forget_asked(store, name, text, MASK, apply=apply)
+    yield KeyPlace(place="events", searched=True, found=found, removed=found if apply else 0, what=f"{what} both")
+    if found := patches.forget_asked(store, name, text, apply=apply):
+        what = "patches of a range of keys that ends with it, which are kept for good; they lose the range"
+        yield KeyPlace(place="patches", searched=True, found=found, removed=found if apply else 0, what=what)
+    found, ended = bootstraps.forget_key(store, name, text, apply=apply)
+    what = "bootstraps with a range of keys that ends with it, until they are deleted (keep: days); they lose the bounds of their ranges"
+    what += "; one that did not end goes on from them: continue or drop it, and do this again" if found > ended else ""
+    yield KeyPlace(place="bootstraps", searched=True, found=found, removed=ended if apply else 0, what=what)
 
 
 def list_outside(settings: Settings, audit: Audit) -> Iterator[KeyPlace]:
@@ -169,6 +194,7 @@ def _of_pipeline(name: str, settings: Settings) -> Iterator[tuple[str, str]]:
     if pipeline.history:
         kept = format_duration(settings.keep.versions)
         yield f"history of {name}", f"hashes of keys and rows, without their values; a version goes after {kept} (keep: versions)"
+    yield f"refreshes of {name}", "keys that a refresh was asked to send, or its ranges end with, until the pipeline is reset"
     yield f"notes of {name}", "the reason of an event that stopped a table can quote a value, until the target is past it"
     for target in pipeline.topic_targets:
         yield f"topics of {name}/{target}", "messages have whole rows; how long the broker keeps them is the topics' own setting"

@@ -28,7 +28,7 @@ from auditor.quantities import format_duration, plural
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
 from auditor.report.sentences import build_sentences, live_lines, lost_lines, repeats_story
-from auditor.service import lineage
+from auditor.service import audits, lineage
 from auditor.service.channels import Kind, Message, knows_incidents, send, within_limit
 from auditor.service.difference_changes import compare_with_previous
 from auditor.store import Store, audit_state, incidents, notifications, runs
@@ -81,7 +81,11 @@ def choose_occasion(
 
 
 def notify_of_run(settings: Settings, store: Store, report: Report) -> list[str]:
-    """Do as `notify_run` does, with what these settings say."""
+    """Do as `notify_run` does, with what these settings say, and every audit that there is."""
+    try:
+        settings = audits.with_defined_audits(settings, store)
+    except StoreError as error:
+        return [log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
     url = settings.service.public_url
     return notify_run(settings.notify, store, report, evidence=settings.evidence, audits=settings.audits, public_url=url)
 
@@ -335,21 +339,28 @@ def of_table(message: Message, audit: str, table: TableStanding | None) -> Messa
     return replace(message, title=title, lines=(formatting.sentence(table.sentence), *message.lines), key=key)
 
 
-def notify_patch(
-    notify: Notify, store: Store, patch: Patch, counts: str, audits: Mapping[str, Audit] = {}, public_url: str | None = None
-) -> list[str]:
-    """Notify the channels about a patch that has ended; ``counts`` says what became of its rows. ``audits`` have the owners.
+def notify_patch(settings: Settings, store: Store, patch: Patch, counts: str) -> list[str]:
+    """Notify the channels about a patch that has ended; ``counts`` says what became of its rows.
 
     Returns one sentence per failure; never raises an AuditorError.
     """
+    notify = settings.notify
+    if not notify.channels:
+        return []
     try:
+        owned = audits.with_defined_audits(settings, store).audits
         now = dt.datetime.now(dt.UTC)
         after = runs.get_run(store, patch.after_run) if patch.after_run else None
-        channels = [name for name, to in notify.channels.items() if "patch" in to.on and hears_of(to, patch.audit, audits)]
-        message = replace(patch_message(patch, counts, after), link=page_link(public_url, "runs", patch.run))
+        channels = [name for name, to in notify.channels.items() if "patch" in to.on and hears_of(to, patch.audit, owned)]
+        message = replace(patch_message(patch, counts, after), link=page_link(settings.service.public_url, "runs", patch.run))
         return [error for name in channels if (error := send_limited(notify, store, name, message, now))]
     except StoreError as error:
         return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
+
+
+def drill_channels(notify: Notify, audit: str, audits: Mapping[str, Audit]) -> dict[str, Channel]:
+    """Return the channels that hear of mismatches of an audit, and so of the damage of its drill."""
+    return {name: to for name, to in notify.channels.items() if "mismatch" in to.on and hears_of(to, audit, audits)}
 
 
 def notify_drill(notify: Notify, audit: str, report: Report, audits: Mapping[str, Audit] = {}) -> str:
@@ -357,7 +368,7 @@ def notify_drill(notify: Notify, audit: str, report: Report, audits: Mapping[str
 
     No hourly limit holds it back. Raises NotifyError if a channel fails, or there is none.
     """
-    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and hears_of(to, audit, audits)}
+    channels = drill_channels(notify, audit, audits)
     if not channels:
         raise NotifyError(f"no channel hears of a mismatch of {formatting.visible(audit)}; add one under notify: channels")
     found = run_message(report, "mismatch")

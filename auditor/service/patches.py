@@ -249,7 +249,7 @@ def find_run(settings: Settings, store: Store, what: str) -> tuple[Audit, Report
 
     Raises UnknownRun, PatchRefused for one that found nothing to patch, and RunOutdated.
     """
-    stored = _stored_run(store, what)
+    stored = _stored_run(settings, store, what)
     audit, report = _load_run(settings, store, stored.run)
     settings = definitions.settings_for_run(audits.with_defined_audits(settings, store), stored)
     if definition_of_run(settings, audit) != stored.definition:
@@ -285,14 +285,11 @@ def _load_run(settings: Settings, store: Store, run: str) -> tuple[Audit, Report
     return audit, report
 
 
-def _stored_run(store: Store, what: str) -> StoredRun:
+def _stored_run(settings: Settings, store: Store, what: str) -> StoredRun:
     latest = runs.list_runs(store, audit=what, state="done", limit=1)
     if latest:
         return latest[0]
-    try:
-        return runs.get_run(store, what)
-    except UnknownRun as error:
-        raise UnknownRun(f"{what!r} is neither a run nor an audit that was run; list runs with: auditor runs") from error
+    return audits.find_run(settings, store, what)
 
 
 def _job(settings: Settings, store: Store, audit: Audit, report: Report, followed: Followed, claimed: str = "") -> Job:
@@ -411,7 +408,7 @@ def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool
     ended = patches.get_patch(store, claimed.patch)
     if ended.state == "running":  # it is settled later
         return True
-    notify.notify_patch(settings.notify, store, ended, describe_counts(ended.detail), settings.audits, settings.service.public_url)
+    notify.notify_patch(settings, store, ended, describe_counts(ended.detail))
     return True
 
 

@@ -22,10 +22,14 @@ from auditor.config._base import Strict
 from auditor.connections.reader import Reader
 from auditor.conventions import folded_name, recognise
 from auditor.errors import ColumnRefused, ConfigError, NoSuchObject, PlanError
-from auditor.model import SIDES, Side
+from auditor.model import HEARTBEAT_TABLE, SIDES, Side
 from auditor.planning import introspect, planner
 from auditor.planning.columns import Endpoint
+from auditor.repair.canary import TABLE as CANARY
+from auditor.repair.evidence_heads import HEADS
 from auditor.service.definitions import own_definition
+from auditor.sql.merge import OWN_TABLES, STAGE
+from auditor.sql.row_changes import MARKERS
 from dialects import Column, TableName
 
 if TYPE_CHECKING:
@@ -186,6 +190,27 @@ def _read_manifest(path: Path) -> list[_DbtTable]:
     return tables
 
 
+OWN_NAMES = frozenset(name.lower() for name in (*OWN_TABLES, MARKERS, HEARTBEAT_TABLE, HEADS, CANARY))
+"""Tables that the auditor makes in databases: of pipelines, patches, heartbeats, evidence and drills."""
+
+OWN_PATTERNS = re.compile(rf"{STAGE}[0-9a-f]+|auditor_new_[0-9a-f]{{16}}", re.IGNORECASE)
+"""Tables in which pipelines and bootstraps prepare rows."""
+
+REPLACED = re.compile(r"(?P<table>.+)_old_\d{8}_\d{6}")
+"""Rows that a bootstrap replaced, beside the table whose they were."""
+
+
+def is_own(name: str) -> bool:
+    """Return whether the auditor makes tables of a name for itself."""
+    return name.lower() in OWN_NAMES or OWN_PATTERNS.fullmatch(name) is not None
+
+
+def _is_replaced(name: str, beside: Sequence[TableName]) -> bool:
+    """Return whether a table is called as what a bootstrap replaced of one of the tables ``beside``."""
+    replaced = REPLACED.fullmatch(name)
+    return replaced is not None and any(table.name.startswith(replaced["table"]) and table.name != name for table in beside)
+
+
 def match_tables(
     source: Sequence[TableName], target: Sequence[TableName], called: Callable[[str], str] = str.lower
 ) -> tuple[Pairs, list[LeftOut]]:
@@ -194,8 +219,9 @@ def match_tables(
     Names are the same if what ``called`` returns of them is.
 
     A schema decides only where it has the same name on both sides, because a database of one engine is a schema of another. The case of
-    letters decides only where two tables of a side differ in nothing else.
+    letters decides only where two tables of a side differ in nothing else. Tables that the auditor made itself are no tables of either.
     """
+    source, target = ([table for table in tables if not is_own(table.name)] for tables in (source, target))
     candidates = {side: _by_name(tables, called) for side, tables in zip(SIDES, (source, target), strict=True)}
     pairs: Pairs = []
     left_out: list[LeftOut] = []
@@ -218,7 +244,8 @@ def match_tables(
         else:
             left_out.append(LeftOut(written(table), "another table of the source has the same name as the target's", written(table)))
     named = set(candidates["source"])
-    left_out += [_alone("target", table) for table in target if called(table.name) not in named]
+    alone = [table for table in target if called(table.name) not in named]
+    left_out += [_alone("target", table) for table in alone if not _is_replaced(table.name, target)]
     return pairs, left_out
 
 

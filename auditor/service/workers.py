@@ -256,7 +256,10 @@ class _RunExecutor:
         outcome = run_lifecycle.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
         self._retry(lambda: run_lifecycle.finish_run(self.store, claimed.run, outcome, self._get_seal()))
         report = _report_without_result(claimed, State.FAILED, (reason,), code)
-        self.batch.add(self.settings, report)
+        try:
+            self.batch.add(audits.with_defined_audits(self.settings, self.store), report)
+        except StoreError as error:
+            notify.log_failure(f"no notification was sent about {claimed.audit}: {error}")
         return report
 
     def _get_seal(self) -> Seal | None:

@@ -151,6 +151,66 @@ def end_bootstrap(store: Store, bootstrap: str, state: BootstrapState, detail: M
     store.write(work)
 
 
+BOUNDS = ("first", "end")
+"""The keys of a range of keys, the latter exclusive, as a bootstrap's detail has them."""
+
+
+def forget_key(store: Store, audit: str, key: str, *, apply: bool) -> tuple[int, int]:
+    """Return how many bootstraps of an audit have a range of keys that begins or ends with a key, and how many of these have ended.
+
+    With ``apply``, remove all bounds and digests of the ranges of those that have ended: the digest of one row is that of its values.
+    One that did not end goes on from them. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> tuple[int, int]:
+        found, ended = 0, 0
+        for row in connection.execute(select(bootstraps).where(bootstraps.c.audit == audit)).all():
+            listed = [*row.detail["spans"], *row.detail["ranges"]]
+            ends = {end for span in listed for end in (span["first"], span["end"], span["end"] and span["end"] - 1)}
+            if key not in {str(end) for end in ends if end is not None}:
+                continue
+            found += 1
+            if row.state not in ("done", "dropped"):
+                continue
+            ended += 1
+            if apply:
+                detail = {name: value for name, value in row.detail.items() if name != "why"}
+                for name in ("spans", "ranges"):
+                    detail[name] = [{**span, **dict.fromkeys(BOUNDS)} for span in row.detail[name]]
+                same = bootstraps.c.bootstrap == row.bootstrap
+                connection.execute(update(bootstraps).where(same).values(detail={**detail, "forgotten": True}))
+                _forget_digests(connection, row.bootstrap)
+        return found, ended
+
+    return store.write(work)
+
+
+def _forget_digests(connection: Connection, bootstrap: str) -> None:
+    for row in connection.execute(select(bootstrap_ranges).where(bootstrap_ranges.c.bootstrap == bootstrap)).all():
+        same = (bootstrap_ranges.c.bootstrap == bootstrap) & (bootstrap_ranges.c.number == row.number)
+        connection.execute(update(bootstrap_ranges).where(same).values(detail={**row.detail, "sha256": ""}))
+
+
+def delete_ended(connection: Connection, oldest: dt.datetime) -> int:
+    """Delete bootstraps begun before a moment that have ended and left nothing in their target, and return how many.
+
+    The last one of each audit that was done stays: it says when its table was last copied.
+    """
+    newest: dict[str, str] = {}
+    old: list[str] = []
+    ended = bootstraps.c.state.in_(("done", "dropped"))
+    for row in connection.execute(select(bootstraps).where(ended).order_by(bootstraps.c.at.desc(), bootstraps.c.bootstrap.desc())):
+        if row.state == "done":
+            newest.setdefault(row.audit, row.bootstrap)
+        is_gone = row.state == "dropped" or row.detail["swap"] == "by commit" or row.detail.get("old_dropped")
+        if row.at < oldest and is_gone and newest.get(row.audit) != row.bootstrap:
+            old.append(row.bootstrap)
+    for bootstrap in old:
+        connection.execute(delete(bootstrap_ranges).where(bootstrap_ranges.c.bootstrap == bootstrap))
+        connection.execute(delete(bootstraps).where(bootstraps.c.bootstrap == bootstrap))
+    return len(old)
+
+
 def find_open(store: Store, target: str) -> Bootstrap | None:
     """Return the bootstrap of a table that has not ended; None if there is none."""
     with store.reading() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,3 +93,32 @@ def list_events(
         statement = statement.where(events.c.subject == subject)
     with store.reading() as connection:
         return [Event(row.number, row.at, row.actor, row.action, row.subject, row.detail) for row in connection.execute(statement)]
+
+
+def names(text: str, key: str) -> bool:
+    """Return whether a text that a person wrote has a key as one of its words."""
+    return re.search(rf"(?<!\w){re.escape(key)}(?!\w)", text) is not None
+
+
+def forget_asked(store: Store, audit: str, key: str, mask: str, *, apply: bool) -> int:
+    """Return how many events of an audit are of a range of keys that ends with a key, or have a reason that names it.
+
+    With ``apply``, put ``mask`` in place of their bounds and reasons. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> int:
+        found = 0
+        for row in connection.execute(select(events).where(events.c.action == "run requested")).all():
+            bounds = (row.detail.get("overrides") or {}).get("keys") or {}
+            ends = key in {str(bound) for bound in bounds.values()}
+            reason = row.detail.get("reason") or ""
+            if row.detail.get("audit") != audit or not (ends or names(reason, key)):
+                continue
+            found += 1
+            if apply:
+                overrides = {**row.detail.get("overrides", {}), **({"keys": dict.fromkeys(bounds, mask)} if ends else {})}
+                detail = {**row.detail, "overrides": overrides, "reason": mask if names(reason, key) else reason}
+                connection.execute(update(events).where(events.c.number == row.number).values(detail=detail))
+        return found
+
+    return store.write(work)

@@ -279,6 +279,27 @@ def count_with_rows(store: Store, audit: str) -> int:
         return len(connection.execute(chosen).all())
 
 
+def forget_asked(store: Store, audit: str, key: str, *, apply: bool) -> int:
+    """Return how many patches of an audit were asked for by a range of keys that ends with a key; with ``apply``, they lose the range.
+
+    One that waits or runs keeps it until it has ended. Raises StoreError.
+    """
+
+    def work(connection: Connection) -> int:
+        found = 0
+        ended = patches.c.state.not_in(("waiting", "running"))
+        for row in connection.execute(select(patches).where(patches.c.audit == audit, ended)).all():
+            asked = row.detail.get("asked") or {}
+            if key in {str(asked[end]) for end in ("first", "last") if asked.get(end) is not None}:
+                found += 1
+                if apply:
+                    detail = {**row.detail, "asked": {**asked, "first": None, "last": None}}
+                    connection.execute(update(patches).where(patches.c.patch == row.patch).values(detail=detail))
+        return found
+
+    return store.write(work)
+
+
 def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | None = None, audit: str | None = None) -> int:
     """Drop the rows of patches that are not at work, begun ``before``, of this ``run`` or ``audit``, and return of how many.
 

@@ -15,6 +15,7 @@ from auditor.errors import StoreFull
 from auditor.model import State
 from auditor.store import patches
 from auditor.store.audit_state import audit_states
+from auditor.store.bootstraps import delete_ended
 from auditor.store.costs import delete_costs
 from auditor.store.database import Store
 from auditor.store.events import events
@@ -63,7 +64,8 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     Exceptions: the newest done run of each audit's whole table, pending, running and resumable runs, and those that a rolling audit
     refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
     Repairs outlive their runs, and so do the links of their evidence, without what these attest, and what runs cost. Events and costs
-    older than ``days`` are deleted, and tokens that ended longer ago; sessions are deleted as soon as they have ended. The rows of patches
+    older than ``days`` are deleted, bootstraps that left nothing in their target, and tokens that ended longer ago; sessions are deleted as
+    soon as they have ended. The rows of patches
     are dropped after ``journal`` seconds, and the sums of files that no run has used for long. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
@@ -80,6 +82,7 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
             patches.drop_rows(store, before=now - dt.timedelta(seconds=journal))
         if oldest:
             delete_costs(connection, min(oldest, now - KEEP_COSTS).date())
+            delete_ended(connection, oldest)
         return _delete_events(connection, oldest) if oldest else 0, _delete_tokens(connection, oldest, now)
 
     events_deleted, tokens_deleted = store.write(work)

@@ -182,8 +182,16 @@ _BY_ID = select(runs).where(runs.c.run == bindparam("id"))
 
 def get_run(store: Store, run: str) -> StoredRun:
     """Return the run with this id, or with an id that begins so. Raises UnknownRun if there is none, or more than one."""
-    if not run or not run.isprintable():
+    found = find_run(store, run)
+    if found is None:
         raise unknown_run(run)
+    return found
+
+
+def find_run(store: Store, run: str) -> StoredRun | None:
+    """Return the run with this id, or with an id that begins so; None if there is none. Raises UnknownRun if there are more than one."""
+    if not run or not run.isprintable():
+        return None
     with store.reading() as connection:
         exact = fetch_runs(connection, _BY_ID, {"id": run})
         if exact:
@@ -191,7 +199,7 @@ def get_run(store: Store, run: str) -> StoredRun:
         begins = select(runs.c.run).where(runs.c.run >= run, runs.c.run < f"{run}\U0010ffff").order_by(runs.c.run).limit(6)
         ids = list(connection.execute(begins).scalars())
         if not ids:
-            raise unknown_run(run)
+            return None
         if len(ids) > 1:
             raise UnknownRun(
                 f"more than one run id begins with {run!r}: {', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''}; use a longer prefix"

@@ -17,7 +17,9 @@ import pytest
 
 from auditor import config, service
 from auditor.api import routing, runs
+from auditor.config import Channel
 from auditor.report import difference_rows
+from auditor.service import audits, notify
 from auditor.service.workers import Workers
 from auditor.store import events
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
@@ -202,10 +204,16 @@ def test_number_of_event_streams_is_limited(own: Service, monkeypatch: pytest.Mo
 def test_audit_is_defined_replaced_and_deleted(own: Service) -> None:
     client = own.client("define")
     wanted = {"source": {"connection": "shop", "table": "orders"}, "target": {"connection": "warehouse", "table": "orders"}, "key": ["id"]}
-    created = client.post("/api/v1/audits", json={"name": "adhoc", "threshold": 0.9, **wanted})
+    created = client.post("/api/v1/audits", json={"name": "adhoc", "threshold": 0.9, "owner": "sales", **wanted})
     assert created.status_code == 201, created.text
     found = client.get(created.headers["location"]).json()
-    assert (found["defined_over_http"], found["threshold"]) == (True, 0.9)
+    assert (found["defined_over_http"], found["threshold"], found["owner"]) == (True, 0.9, "sales")
+    assert "sales" in client.get("/").text
+    known = audits.with_defined_audits(own.settings, own.store).audits
+    for owner, heard in (("sales", True), ("logistics", False)):
+        assert notify.hears_of(Channel(url="json://127.0.0.1:1/", owners=(owner,)), "adhoc", known) is heard
+    for wrong in ("", 7, ["sales"]):
+        assert client.post("/api/v1/audits", json={"name": "other", "owner": wrong, **wanted}).status_code == 422
     assert client.put("/api/v1/audits/adhoc", json={**wanted, "columns": {"exclude": ["amount"]}}).status_code == 200
     assert client.get("/api/v1/audits/adhoc").json()["threshold"] == 1.0
     assert client.put("/api/v1/audits/orders", json=wanted).status_code in (409, 422)  # configured

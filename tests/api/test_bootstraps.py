@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from auditor.api.errors import in_fields
 from auditor.bootstrap import use_cases
 from auditor.bootstrap.use_cases import Followed
+from auditor.door_words import in_requests
 from auditor.errors import BootstrapFailed
 from auditor.points import armed
 from tests.api.conftest import Service
@@ -51,7 +51,7 @@ def test_a_bootstrap_is_planned_and_nothing_is_written(own: Service) -> None:
     ],
 )
 def test_errors_are_in_the_words_of_requests(message: str, shown: str) -> None:
-    assert in_fields(message) == shown
+    assert in_requests(message) == shown
 
 
 def test_a_plan_says_when_executors_of_spark_would_make_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,27 @@ def test_without_incident_there_is_nothing_to_acknowledge(own: Service) -> None:
         assert answer.status_code == 404
 
 
+def test_errors_are_in_the_words_of_their_door(
+    listening: tuple[Service, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, url = listening
+    client = served.client("run")
+    answer = client.put("/api/v1/audits/same/acknowledgement", json={"why": "x"})
+    assert answer.json()["detail"] == "audit same has no open incident; list the incidents with: GET /api/v1/incidents"
+    assert client.get("/api/v1/runs/abcd").json()["detail"] == "there is no run 'abcd'; list the runs with: GET /api/v1/runs"
+    page = client.get("/runs/abcd").text
+    assert "list the runs" in page and "auditor runs" not in page
+    monkeypatch.setenv("AUDITOR_TOKEN", served.tokens["run"])
+    for command, expected in (
+        ("acknowledge same --why x", f"list the incidents with: auditor incidents --server {url}"),
+        ("show abcd", f"there is no run 'abcd'; list the runs with: auditor runs --server {url}"),
+        ("show order", "there is no run and no audit that ran called 'order'; did you mean 'orders'"),
+        ("differences order", "did you mean 'orders'"),
+    ):
+        assert main([*command.split(), "--server", url]) == 2, command
+        assert expected in capsys.readouterr().err, command
+
+
 def test_client_and_command_line(
     listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

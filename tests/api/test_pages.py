@@ -333,7 +333,11 @@ def test_connections_are_checked_and_say_nothing_of_where_they_lead(client: http
     assert "source" in text and "duckdb:///" not in text and str(Path(settings.connections["source"].url).parent.name) not in text
     answer = client.post("/api/v1/connections/source/check").json()
     assert answer["reachable"] and answer["tables"] == 2 + GROUPED and answer["server"].startswith("DuckDB") and answer["error"] == ""
-    assert "source</bdi> answers" in send(client, "/connections/source/check").text
+    rights = {one["table"]: one for one in answer["rights"]}
+    assert "orders" in rights["orders"]["audits"] and rights["orders"]["problems"] == []
+    shown = send(client, "/connections/source/check").text
+    assert "source</bdi> answers" in shown
+    assert f"nothing is known against reading {len(rights)}." in shown
     assert client.post("/api/v1/connections/nobody/check").status_code == 404
 
 

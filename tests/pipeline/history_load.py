@@ -6,20 +6,41 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Protocol
 
+from auditor.connections.prefetch import keeping
 from tests.pipeline.batch_sink import DELETED, FAULTS, BatchSink, Row
 from tests.pipeline.history_road import HistoryRoad
 from tests.servers import mysql
 
 TABLE, KEYS, VICTIMS = "history_load", 2000, 1_000_000
 COLUMNS = "id int PRIMARY KEY, item varchar(40), price decimal(10,2), day date, note varchar(20)"
-AT_MOST, LONGEST = 20.0, 1.0
-WRITERS, PAUSE = 2, 0.01
-SETS = 10
-"""Rows that go wrong in each way before each run; one of a long series, whose runs are to be quick."""
+LONGEST = 1.0
+WRITERS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """How many audits follow each other, and what goes wrong before each of them."""
+
+    runs: int = 0
+    """How many there are at least."""
+    seconds: float = 0.0
+    """For how long they follow each other at least."""
+    faults: int = len(FAULTS)
+    """Ways of going wrong before each run, one after the other from run to run."""
+    sets: int = 1
+    """Rows that go wrong in each of these ways."""
+    at_most: float = 20.0
+    """Seconds that changes may take, which the sink has to keep to."""
+    capture_every: float = 0.05
+    """Seconds between two looks at the log."""
+    pause: float = 0.01
+    """Seconds between two changes of a writer."""
 
 
 class Receiver(Protocol):
@@ -56,10 +77,10 @@ class Source:
         self.failures: list[BaseException] = []
 
     @contextmanager
-    def written_to(self) -> Iterator[None]:
+    def written_to(self, pause: float) -> Iterator[None]:
         """Let writers change rows of their own keys for the block."""
         done = threading.Event()
-        threads = [threading.Thread(target=self._guarded, args=(number, done)) for number in range(WRITERS)]
+        threads = [threading.Thread(target=self._guarded, args=(number, pause, done)) for number in range(WRITERS)]
         for thread in threads:
             thread.start()
         try:
@@ -70,20 +91,20 @@ class Source:
                 thread.join()
         assert not self.failures
 
-    def _guarded(self, number: int, done: threading.Event) -> None:
+    def _guarded(self, number: int, pause: float, done: threading.Event) -> None:
         try:
-            self._write(random.Random(number), number, done)
+            self._write(random.Random(number), number, pause, done)
         except BaseException as error:
             self.failures.append(error)
             raise
 
-    def _write(self, chance: random.Random, number: int, done: threading.Event) -> None:
+    def _write(self, chance: random.Random, number: int, pause: float, done: threading.Event) -> None:
         rows: dict[int, Row | None] = {
             n: (str(n), f"Item {n} ", f"{n}.25", f"2026-02-{n % 28 + 1:02}", None) for n in range(number, KEYS, WRITERS)
         }
         with closing(mysql.connect(self.road.log.url)) as connection, connection.cursor() as cursor:
             connection.autocommit(True)
-            while not done.wait(PAUSE):
+            while not done.wait(pause):
                 key = chance.choice(list(rows))
                 before = rows[key]
                 if before is None or chance.random() < 0.7:
@@ -106,9 +127,9 @@ class Source:
                     self.receiver.send(str(key), [])
                 self.written += 1
 
-    def spoil(self, first: int, sets: int) -> dict[str, str]:
-        """Write some rows for each fault, from a key on, and let them go wrong; return the faults by key."""
-        spoiled = dict(enumerate(list(FAULTS) * sets, first))
+    def spoil(self, first: int, faults: Sequence[str]) -> dict[str, str]:
+        """Write a row for each fault, from a key on, and let it go wrong; return the faults by key."""
+        spoiled = dict(enumerate(faults, first))
         with closing(mysql.connect(self.road.log.url)) as connection, connection.cursor() as cursor:
             connection.autocommit(True)
             for number, name in spoiled.items():
@@ -138,17 +159,19 @@ def make(road: HistoryRoad) -> None:
     road.begin_stream()
 
 
-def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, seconds: float, sets: int = SETS) -> str:
-    """Run audits one after the other for so long, and fail if one misses a wrong row or names another; return what was seen."""
+def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, series: Series) -> str:
+    """Run audits one after the other, and fail if one misses a wrong row or names another; return what was seen."""
     spoiled: dict[str, tuple[str, float]] = {}
     mended: dict[str, float] = {}
     runs, found, flights, verdicts, times = 0, Counter[str](), 0, Counter[str](), list[float]()
-    with road.capturing(), source.written_to():
+    names, late = cycle(FAULTS), series.at_most
+    road.allow(f"{late:g}s")
+    with road.capturing(series.capture_every), source.written_to(series.pause), keeping():
         road.run()
-        time.sleep(AT_MOST + 1)  # from here on the history reaches back far enough
+        time.sleep(late + 1)  # from here on the history reaches back far enough
         began = time.monotonic()
-        while time.monotonic() - began < seconds:
-            faults = source.spoil(VICTIMS + runs * 1000, sets)
+        while time.monotonic() - began < series.seconds or runs < series.runs:
+            faults = source.spoil(VICTIMS + runs * 1000, list(islice(names, series.faults)) * series.sets)
             started = time.monotonic()
             spoiled |= {key: (name, started) for key, name in faults.items()}
             report = road.run()
@@ -157,10 +180,10 @@ def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, seconds
             assert report.differences is not None, report.reasons
             assert report.differences.history is not None, report.reasons
             wrong = {row.key["id"] or "": row.cause for row in report.differences.named if row.state == "confirmed"}
-            being_mended = {key for key, since in mended.items() if since > started - AT_MOST}
-            assert sink.lag < AT_MOST - 1, "the sink itself was too slow, so that nothing can be said"
-            assert not (false := {key: cause for key, cause in wrong.items() if key not in spoiled and key not in being_mended}), false
-            due = {key for key, (_, since) in spoiled.items() if since < started - AT_MOST - sink.lag - 1}
+            mended = {key: since for key, since in mended.items() if since > started - late}
+            assert sink.lag < late - 1, "the sink itself was too slow, so that nothing can be said"
+            assert not (false := {key: cause for key, cause in wrong.items() if key not in spoiled and key not in mended}), false
+            due = {key for key, (_, since) in spoiled.items() if since < started - late - sink.lag - 1}
             assert not (missed := {key: spoiled[key] for key in due - wrong.keys()}), missed
             assert not report.differences.history.untold, report.reasons
             found.update(spoiled[key][0] for key in due)
@@ -173,8 +196,9 @@ def audit_under_load(road: HistoryRoad, source: Source, sink: BatchSink, seconds
                 del spoiled[key]
     assert len(found) == len(FAULTS) == 22
     assert flights
+    told = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.items())
     return (
-        f"{runs} runs while {source.written:,} changes were committed, {sink.applied:,} applied, each at most {sink.lag:.1f} s later:"
-        f" {sum(found.values()):,} faults of {len(found)} kinds found, 0 missed, 0 false; {flights:,} rows in flight;"
-        f" verdicts {dict(verdicts)}; a run took {sorted(times)[len(times) // 2]:.2f} s (median), {max(times):.2f} s at most"
+        f"{runs:,} runs while {source.written:,} changes were committed, {sink.applied:,} applied, each at most {sink.lag:.1f} s later:"
+        f" {sum(found.values()):,} faults of {len(found)} kinds found, 0 missed, 0 false; {flights:,} rows in flight; verdicts: {told};"
+        f" a run took {sorted(times)[len(times) // 2]:.2f} s (median), {max(times):.2f} s at most"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.live import Engines, engine_params
 from tests.pipeline.batch_sink import BatchSink
-from tests.pipeline.history_load import AT_MOST, LONGEST, SETS, TABLE, Direct, Source, audit_under_load, make
+from tests.pipeline.history_load import LONGEST, TABLE, Direct, Series, Source, audit_under_load, make
 from tests.pipeline.history_road import HistoryRoad
 
 pytestmark = [
@@ -19,13 +19,13 @@ pytestmark = [
     pytest.mark.parametrize("engine_name", engine_params("mysql", "mariadb")),
 ]
 
-SECONDS, LONG = 100.0, 4500.0
-"""For which runs follow each other, and with ``--deep``."""
+SHORT, LONG = Series(seconds=100, sets=10), Series(runs=5000, faults=3, at_most=8, capture_every=0.1, pause=0.05)
+"""The audits of a run of the tests, and with ``--deep``, where both engines together see 10,000."""
 
 
 @pytest.fixture
 def road(engine_name: str, engines: Engines, tmp_path: Path) -> Iterator[HistoryRoad]:
-    made = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE, at_most=f"{AT_MOST:g}s")
+    made = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
     make(made)
     yield made
     made.close()
@@ -35,8 +35,7 @@ def test_each_fault_is_found_and_nothing_else_is(
     road: HistoryRoad, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     sink = BatchSink(road.settings.connections["warehouse"].url, f"sink.{TABLE}", LONGEST)
-    how_long = (LONG, 1) if request.config.option.deep else (SECONDS, SETS)
     with sink.running():
-        told = audit_under_load(road, Source(road, Direct(sink)), sink, *how_long)
+        told = audit_under_load(road, Source(road, Direct(sink)), sink, LONG if request.config.option.deep else SHORT)
     with capsys.disabled():
         print(f"\n{told}")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.live import Engines, LiveEngine
 from tests.pipeline.batch_sink import DELETED, FAULTS, BatchSink, Row
-from tests.pipeline.history_load import AT_MOST, LONGEST, TABLE, Source, audit_under_load, make
+from tests.pipeline.history_load import LONGEST, TABLE, Series, Source, audit_under_load, make
 from tests.pipeline.history_road import HistoryRoad
 from tests.pipeline.messages.debezium import LOG_OPTIONS, NEEDS, Debezium
 from tests.servers import mysql
@@ -90,7 +90,7 @@ def road(engines: Engines, tmp_path: Path) -> Iterator[HistoryRoad]:
         server = mysql.start_private(tmp_path, LOG_OPTIONS)
     except Unavailable as error:
         pytest.skip(str(error))
-    made = HistoryRoad(tmp_path, LiveEngine("mysql", "mysql", server.url), engines.live("postgres"), TABLE, at_most=f"{AT_MOST:g}s")
+    made = HistoryRoad(tmp_path, LiveEngine("mysql", "mysql", server.url), engines.live("postgres"), TABLE)
     make(made)
     yield made
     made.close()
@@ -103,7 +103,7 @@ def test_each_fault_is_found_and_nothing_else_is(road: HistoryRoad, tmp_path: Pa
     try:
         followed = Followed(debezium, sink)
         with sink.running(), followed.following():
-            told = audit_under_load(road, Source(road, followed), sink, SECONDS)
+            told = audit_under_load(road, Source(road, followed), sink, Series(seconds=SECONDS, sets=10))
     finally:
         debezium.stop()
     with capsys.disabled():

@@ -283,7 +283,7 @@ def test_events_of_every_type_are_told_to_be_as_both_sides_are(kinds: str, engin
 
 
 def test_rows_that_cannot_be_traced_are_refused(road: LossyRoad) -> None:
-    with pytest.raises(UnknownRun, match="neither a run nor an audit that was run; run it, or name keys: --key"):
+    with pytest.raises(UnknownRun, match=r"has not run yet; run it: auditor run .*, or name keys: --key"):
         trace(road.settings, road.store, "orders", Asked())
     with pytest.raises(ConfigError, match="has 2 values, and the key has 1: id"):
         trace(road.settings, road.store, "orders", Asked(['["1", 2]']))

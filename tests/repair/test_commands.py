@@ -120,7 +120,7 @@ def test_rows_that_nobody_could_audit_again_are_no_success(
         (["patch"], "name either a run or audit to patch from, or with --undo the patch to undo"),
         (["patch", "orders", "--undo", "abc"], "name either a run or audit to patch from, or with --undo the patch to undo"),
         (["patch", "orders", "--apply", "--format", "csv"], "--format and --output print a patch; leave them out with --apply"),
-        (["patch", "nothing", "--apply"], "'nothing' is neither a run nor an audit that was run; list runs with: auditor runs"),
+        (["patch", "nothing", "--apply"], "there is no run and no audit that ran called 'nothing'; list the runs with: auditor runs"),
         (["patch", "--undo", "abc", "--dry-run"], "--dry-run executes a patch and rolls it back; leave it out with --undo and --through"),
         (["patch", "orders", "--through", "file", "--apply"], "--through file writes a file for another program to read, and nothing else"),
         (["patch", "--undo", "abc", "--format", "csv"], "--format and --output print a patch; leave them out with --apply"),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from auditor import config
-from auditor.api_models.repair import Drill
+from auditor.api_models.repair import Drill, DrillPlan
 from auditor.cli import main
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError, NotifyError, StatementRefused
@@ -218,15 +219,31 @@ audits:
   orders: {source: {connection: shop, table: orders}, target: {connection: dwh, table: orders}, key: [id]}
 """
     )
-    assert main(["drill", "orders"]) == 1
+    assert main(["drill", "orders"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "drill of orders:",
+        "  make auditor_drill of shop with 16 rows; one that somebody else made is left alone, and the drill fails",
+        "  make auditor_drill of dwh with 16 rows; one that somebody else made is left alone, and the drill fails",
+        "  damage the row with the key 7 in auditor_drill of dwh, and audit both",
+        "  report the damage to no channel, as none hears of a mismatch of this audit: the drill would fail",
+        "  mend the row by a patch, and audit both again",
+        "  drop auditor_drill of shop and auditor_drill of dwh",
+        "to hold it: auditor drill orders --apply",
+    ]
+    for name in ("shop", "dwh"):
+        with duckdb.connect(f"{name}.duckdb", read_only=True) as database:
+            assert set(database.execute("SELECT table_name FROM information_schema.tables").fetchall()) == {("orders",)}
+    assert main(["drill", "orders", "--json"]) == 0
+    assert len(DrillPlan.model_validate(json.loads(capsys.readouterr().out)).steps) == 6
+    assert main(["drill", "orders", "--apply"]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "drill of orders: FAILED: reported"
     assert "FAILED: no channel hears of a mismatch of orders; add one under notify: channels" in told[4]
     with Path("auditor.yaml").open("a") as file:
         file.write('notify: {channels: {ops: {url: "json://127.0.0.1"}}}\n')
-    assert main(["drill", "orders"]) == 0
+    assert main(["drill", "orders", "--apply"]) == 0
     assert capsys.readouterr().out.startswith("drill of orders: passed; the damage was found in ")
-    assert main(["drill", "orders", "--format", "json"]) == 0
+    assert main(["drill", "orders", "--apply", "--format", "json"]) == 0
     assert Drill.model_validate(json.loads(capsys.readouterr().out)).passed
     assert open_store("sqlite:///auditor.db") is not None
 

@@ -235,7 +235,7 @@ def test_a_share_of_the_table_beyond_the_limit_is_refused(tmp_path: Path) -> Non
 
 
 def test_unknown_runs_and_patches_are_refused(duck: small.Small) -> None:
-    with pytest.raises(UnknownRun, match="'nobody' is neither a run nor an audit that was run"):
+    with pytest.raises(UnknownRun, match="there is no run and no audit that ran called 'nobody'"):
         patches.apply_patch(duck.settings, duck.store, "nobody", small.EVERYTHING)
     with pytest.raises(UnknownPatch, match="there is no patch 'nobody'"):
         patches.undo_patch(duck.settings, duck.store, "nobody")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from auditor import cli, service
+from auditor.bootstrap import use_cases
 from auditor.config import load
 from auditor.errors import ConfigError
 from auditor.history import left_out, records
@@ -16,7 +20,7 @@ from auditor.history.left_out import LeftOut, LeftOutRow
 from auditor.model import Verdict
 from auditor.report import render
 from auditor.service import forgetting, workers
-from auditor.store import audit_state, events, open_store, repairs, runs
+from auditor.store import audit_state, bootstraps, events, open_store, pruning, repairs, runs
 from tests.unit import test_masks
 from tests.unit.test_masks import CARDS, NUMBERS, SCRUBBED, databases, found_in, settings
 
@@ -49,7 +53,8 @@ def test_nothing_of_the_row_is_left_in_the_store(
     found = forgetting.forget(configured, store, "orders", KEY, apply=False, by="me")
     counts = {place.place: (place.found, place.removed) for place in found.places if place.searched}
     more = 0 if mask else 1
-    assert counts == {"runs": (2, 0), "repairs": (more, 0), "left out rows": (more, 0)}
+    nothing = dict.fromkeys(("journal", "events", "bootstraps"), (0, 0))
+    assert counts == {"runs": (2, 0), "repairs": (more, 0), "left out rows": (more, 0), **nothing}
     assert forgetting.forget(configured, store, "orders", str(NUMBERS[1500]), apply=False, by="me").places[1].found == 0
 
     config = tmp_path / "auditor.yaml"
@@ -63,7 +68,8 @@ def test_nothing_of_the_row_is_left_in_the_store(
         assert (shown["applied"], shown["key"]) == (True, {"id": KEY})
     assert found_in(file, store) == []
     after = forgetting.forget(configured, store, "orders", KEY, apply=False, by="me")
-    assert [place.found for place in after.places if place.searched] == [0, 0, 0]
+    assert {place.place for place in after.places if place.searched} == {"runs", "repairs", "left out rows", *nothing}
+    assert not any(place.found for place in after.places)
     for run in runs.list_runs(store):
         report = records.load_report(store, run.run)
         assert report
@@ -86,8 +92,9 @@ def test_what_is_not_searched_is_named_with_its_end(databases: Path, tmp_path: P
     assert (found["runs"].found, found["runs"].removed) == (1, 1)
     assert (found["requests"].found, found["requests"].removed) == (1, 0)
     assert "until the runs are deleted (keep: runs, days)" in found["requests"].what
+    assert (found["events"].found, found["events"].removed) == (1, 1)
     assert not found["messages"].searched
-    assert not found["journal"].searched
+    assert (found["journal"].searched, found["journal"].found) == (True, 0)
     assert "running" not in found
     workers.request_run(configured, store, "orders", overrides={}, reason="", requested_by="me")
     waiting = {place.place: place for place in forgetting.forget(configured, store, "orders", KEY, apply=True, by="me").places}
@@ -131,6 +138,50 @@ evidence: {{key: evidence.pem}}
     assert cli.main(["verify", "chain.json"]) == 0
     assert KEY not in Path("chain.json").read_text()
 
+    assert cli.main(["bootstrap", "orders", "--keys", f"{KEY}..{KEY}", "--apply", "-q"]) == 0
+    asked = {"audit": "orders", "overrides": {"keys": {"from": 1, "to": int(KEY)}}, "reason": f"row {KEY} was wrong"}
+    events.record_event(store, actor="ada", action="run requested", subject="a run that was deleted", detail=asked)
+    (copied,) = bootstraps.list_bootstraps(store, audit="orders")
+    assert use_cases.show(store, copied).keys == f"{int(KEY):,}..{int(KEY):,}"
+    assert len(use_cases.list_copied(store, copied)) == 1
+    assert kept(file) == {"auditor_bootstraps", "auditor_events"}
+    capsys.readouterr()
+    assert cli.main(["forget", "orders", "--key", KEY]) == 0
+    assert {"events: 2 found", "bootstraps: 1 found", "journal: 0 found", "messages: not searched"} <= printed(capsys)
+    assert cli.main(["forget", "orders", "--key", KEY, "--apply"]) == 0
+    assert {"events: 2 found, 2 removed", "bootstraps: 1 found, 1 removed", "journal: 0 found, 0 removed", "messages: not searched"} <= (
+        printed(capsys)
+    )
+    assert kept(file) == set()
+    copied = bootstraps.get_bootstrap(store, copied.bootstrap)
+    assert (use_cases.show(store, copied).keys, use_cases.show(store, copied).progress.ranges) == ("***", 1)
+    assert use_cases.list_copied(store, copied) == []
+    assert all(stored["sha256"] == "" for stored in bootstraps.list_ranges(store, copied.bootstrap).values())
+
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=400)
+    pruning.prune(store, runs=None, days=180, now=later)
+    assert len(bootstraps.list_bootstraps(store, audit="orders")) == 1  # the last one of its audit, whose replaced rows are still there
+    assert cli.main(["bootstrap", "orders", "--apply", "-q"]) == 0
+    pruning.prune(store, runs=None, days=180, now=later)
+    assert len(bootstraps.list_bootstraps(store, audit="orders")) == 2
+    assert cli.main(["bootstrap", "orders", "--drop-old", "--apply"]) == 0
+    pruning.prune(store, runs=None, days=180, now=later)
+    assert [one.bootstrap for one in bootstraps.list_bootstraps(store, audit="orders")] != [copied.bootstrap]
+    assert len(bootstraps.list_bootstraps(store, audit="orders")) == 1
+
+
+def kept(file: Path) -> set[str]:
+    """Return which of these tables hold the key as a whole number or text."""
+    with sqlite3.connect(file) as database:
+        tables = ("auditor_bootstraps", "auditor_bootstrap_ranges", "auditor_events")
+        stored = {table: json.dumps(database.execute(f"SELECT * FROM {table}").fetchall()) for table in tables}
+    return {table for table, text in stored.items() if re.search(rf"(?<!\w)({KEY}|{int(KEY) + 1})(?!\w)", text)}
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """Return what the command said of each place, without what that is."""
+    return {": ".join(line.split(": ")[:2]) for line in capsys.readouterr().out.splitlines()}
+
 
 PIPELINES = """
 connections:
@@ -154,5 +205,5 @@ def test_what_nobody_can_search_is_named_with_how_long_it_stays(tmp_path: Path) 
     path.write_text(PIPELINES)
     configured = load(path)
     outside = {place.place: place.what for place in forgetting.list_outside(configured, configured.audit("orders"))}
-    assert list(outside) == ["history of shop", "notes of shop", "messages"]
+    assert list(outside) == ["history of shop", "refreshes of shop", "notes of shop", "messages"]
     assert "a version goes after 12 h" in outside["history of shop"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.config import Channel, Notify
+from auditor.config import Channel, Notify, Service, Settings
 from auditor.service import notify
 from auditor.service.channels import Message
 from auditor.store import Store, open_store
@@ -42,7 +42,8 @@ def test_channels_are_told_of_a_patch(store: Store, monkeypatch: pytest.MonkeyPa
         "quiet": Channel(url="json://127.0.0.1:1/", on=("mismatch",)),
         "elsewhere": Channel(url="json://127.0.0.1:1/", audits=("customers",)),
     }
-    assert notify.notify_patch(Notify(channels=channels), store, patch(after_run=after), "1 updated, 1 left") == []
+    settings = Settings.model_construct(notify=Notify(channels=channels), audits={}, groups={}, connections={}, service=Service())
+    assert notify.notify_patch(settings, store, patch(after_run=after), "1 updated, 1 left") == []
     ((name, message),) = sent
     assert (name, message.title) == ("all", "orders: PATCH cccccccccccc applied")
     assert message.lines == (

@@ -16,6 +16,7 @@ from auditor.api.errors import http_status
 from auditor.api.pages import _audit, _connections, _day, _layout, _lists, _overview, _patch, _pipelines, _run, _segments, _tokens
 from auditor.api.pages._layout import render_page, url, visitor_or_none
 from auditor.config import Settings
+from auditor.door_words import in_pages
 from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised, name_of
 from auditor.service.pipeline_processes import PipelineProcesses
 from auditor.store import Store
@@ -74,7 +75,9 @@ def _handle_auditor_error(request: Request, error: Exception) -> Response:
         log.warning("the store failed: %s", error, extra={"action": "store_failed"})
         return _error_page(request, status, TITLES[status], "The store is not available now.", retryable=True)
     title = "Not allowed" if isinstance(error, Forbidden) else TITLES.get(status, "Request failed")
-    return _error_page(request, status, title, str(error), retryable=error.retryable and request.method == "GET", name=name_of(error))
+    return _error_page(
+        request, status, title, in_pages(str(error)), retryable=error.retryable and request.method == "GET", name=name_of(error)
+    )
 
 
 def _to_login(request: Request) -> Response:

@@ -25,7 +25,7 @@ def connections_page(request: Request, app: App, visitor: Reader) -> HTMLRespons
 def check_connection(request: Request, app: App, visitor: Runner, name: str) -> HTMLResponse:
     """Connect to a database, and show what it answered."""
     with slow_request():
-        checked = connections.check_connection(app.configured, name)
+        checked = connections.check_connection(app.configured, app.store, name)
     return _render(request, app, checked)
 
 

@@ -217,6 +217,7 @@ def table_values(app: AppState, view: View, every: Sequence[Overview], last: dt.
         "folded": folded,
         "owned": any(audit.owner for audit in every),
         "total": len(every),
+        "unaudited": app.configured.unaudited_groups(audit.name for audit in every),
         "selected": len(selected),
         "shown": len(shown),
         "last_page": max(1, -(-len(shown) // PAGE_SIZE)),

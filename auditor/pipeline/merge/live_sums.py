@@ -183,16 +183,20 @@ def keep(where: Where, pending: Pending) -> None:
     for epoch, link in pending.links:
         try:
             if live_epochs.add_link(where.store, _stored(link)) > MOST_ROWS:
-                _fold_kept(where, epoch)
+                _fold_kept(where, epoch, link.place)
         except LiveSummariesWrong as error:
             ended[epoch.id] = str(error)
     end(where, ended)
 
 
-def _fold_kept(where: Where, epoch: LiveEpoch) -> None:
-    """Put one link in the place of all but the last ones; versions between them can then be compared by a scan alone."""
-    kept = list_links(where.store, epoch.id)
-    links = running_sums.path(kept, epoch.position, kept[-1].place)[:-UNFOLDED]
+def _fold_kept(where: Where, epoch: LiveEpoch, place: int) -> None:
+    """Put one link in the place of those that lead to a place, but the last ones; versions between them are compared by a scan then.
+
+    Links of commits that were never made lead elsewhere, and go with them.
+    """
+    links = running_sums.path(list_links(where.store, epoch.id), epoch.position, place)[:-UNFOLDED]
+    if not links:
+        return
     about = dict(zip(("words", "powers"), plans.widths(_plan(epoch)), strict=True))
     folded = running_sums.fold(links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, **about)
     live_epochs.fold_links(where.store, _stored(folded))

@@ -68,12 +68,18 @@ def is_masked(settings: Settings, pipeline: Pipeline, table: str, column: str) -
 
 
 def _audit_masks(settings: Settings, connection: str, place: TablePlace, column: str) -> bool:
-    return any(
-        override.mask and name.lower() == column.lower()
+    reading = [
+        audit
         for audit in settings.audits.values()
         if any(one.connection == connection and one.place.parts[-1:] == place.parts[-1:] for one in audit.places.values())
-        for name, override in audit.columns.override.items()
-    )
+    ]
+    schema, table = ("", *place.parts)[-2:]
+    reading += [  # of any table of a group that has this name, whether it ran yet or not
+        group.template
+        for group in settings.groups.values()
+        if any(one.connection == connection for one in group.template.places.values()) and group.matches(schema, table)
+    ]
+    return any(override.mask and name.lower() == column.lower() for audit in reading for name, override in audit.columns.override.items())
 
 
 def list_files(store: Store, side: Side, table: str, first: int = 0, last: int | None = None) -> Iterator[Segment]:

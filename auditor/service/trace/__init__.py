@@ -69,7 +69,7 @@ def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
     the store.
     """
     settings = audits.with_defined_audits(settings, store)
-    report = None if asked.keys and what in settings.audits else _find_report(store, what)
+    report = None if asked.keys and what in settings.audits else _find_report(settings, store, what)
     name = report.audit if report else what
     audit = definitions.audit(settings, name).model_copy(update={"settle": None})
     audit.check_plain("a trace")
@@ -121,13 +121,15 @@ def parse_key(plan: Plan, text: str) -> Key:
     return tuple(None if value is None else str(value).strip() if isinstance(value, str) else str(value) for value in values)
 
 
-def _find_report(store: Store, what: str) -> Report:
+def _find_report(settings: Settings, store: Store, what: str) -> Report:
     """Return the report of a run, or of the last run of an audit, without its differences. Raises UnknownRun and NoReport."""
     latest = runs.list_runs(store, audit=what, state="done", limit=1)
     try:
-        stored = latest[0] if latest else runs.get_run(store, what)
+        stored = latest[0] if latest else audits.find_run(settings, store, what)
     except UnknownRun as error:
-        raise UnknownRun(f"{what!r} is neither a run nor an audit that was run; run it, or name keys: --key") from error
+        if what not in settings.audits:
+            raise
+        raise UnknownRun(f"{error}, or name keys: --key") from None
     report = records.load_report(store, stored.run, max_differences=0)
     if report is None:
         raise NoReport(f"run {stored.run} has no report yet; wait for its end: auditor show {stored.run[:12]}")
