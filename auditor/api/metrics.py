@@ -377,7 +377,9 @@ def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
         "stopped_tables", "Tables that an event or a statement stops.", lambda pipeline: len({stop.table for stop in pipeline.stopped})
     )
     yield each(
-        "skipped_events", "Events that somebody let tables go on without.", lambda pipeline: sum(skip.events for skip in pipeline.skipped)
+        "skipped_events",
+        "Events that somebody let tables continue without.",
+        lambda pipeline: sum(skip.events for skip in pipeline.skipped),
     )
     yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda pipeline: pipeline.lag_seconds)
     yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda pipeline: pipeline.lag_bytes)

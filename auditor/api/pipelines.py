@@ -183,7 +183,7 @@ def pause_pipeline(request: Request, app: App, pipeline: PipelineName) -> Pipeli
 
 @routes.post("/pipelines/{pipeline}/unpause", response_model=PipelinePause, **route_options("pipeline", 404))
 def unpause_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
-    """Let a paused pipeline go on."""
+    """Let a paused pipeline continue."""
     pipeline_service.set_paused(app.configured, app.store, pipeline, False, by=caller_name(request))
     return PipelinePause(pipeline=pipeline, paused=False)
 
@@ -203,13 +203,13 @@ class SkipRequest(BaseModel):
 
 @routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 400, 404))
 def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRequest) -> list[StoppedTable]:
-    """Let a stopped table go on without the events that stop it at a place; audits of the table tell that they were skipped."""
+    """Let a stopped table continue without the events that stop it at a place; audits of the table tell that they were skipped."""
     return pipeline_service.skip(app.configured, app.store, pipeline, body.table, body.position, body.reason, by=caller_name(request))
 
 
 @routes.post("/pipelines/{pipeline}/start", response_model=PipelinePause, **route_options("pipeline", 404))
 def start_pipeline(request: Request, app: App, pipeline: PipelineName) -> PipelinePause:
-    """Let a pipeline that may be paused go on, and start its process of this service again at once, after the batch under way."""
+    """Let a pipeline that may be paused continue, and start its process of this service again at once, after the batch under way."""
     pipeline_service.start(app.configured, app.store, app.pipelines, pipeline, by=caller_name(request))
     return PipelinePause(pipeline=pipeline, paused=False)
 

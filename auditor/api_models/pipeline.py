@@ -368,8 +368,8 @@ class TableEvent(ApiModel):
     """A line of a table's events: a message in Debezium's form, or a note."""
 
     position: str | None = Field(
-        None, description="Where it stands, `FILE:POS:ROW`: reading goes on behind it. Null of the first of two lines of one event."
+        None, description="Where it stands, `FILE:POS:ROW`: reading continues after it. Null of the first of two lines of one event."
     )
     key: dict[str, Any] | None = Field(None, description="The key of the row; null if it has none.")
     value: dict[str, Any] | None = Field(None, description="Debezium's envelope: before, after, op and source.")
-    note: str | None = Field(None, description="What is missing here: events that somebody let every target go on without.")
+    note: str | None = Field(None, description="What is missing here: events that somebody let every target continue without.")

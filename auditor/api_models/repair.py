@@ -49,7 +49,7 @@ class Repair(ApiModel):
     recorded_at: dt.datetime
 
 
-DrillStepName = Literal["canary", "damaged", "found", "reported", "mended", "dropped"]
+DrillStepName = Literal["canary", "damaged", "found", "reported", "repaired", "dropped"]
 """What a drill does, in this order; of one that fails, the steps that need it are left out."""
 
 
@@ -70,7 +70,7 @@ class DrillPlan(ApiModel):
 
 
 class Drill(ApiModel):
-    """How the alarms of an audit stood a drill: a damaged row of a canary table, found, reported and mended."""
+    """How the alarms of an audit stood a drill: a damaged row of a canary table, found, reported and repaired."""
 
     audit: str
     passed: bool = Field(description="Whether every step passed.")

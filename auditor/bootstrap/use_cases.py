@@ -415,7 +415,7 @@ def _settle(settings: Settings, store: Store, job: BootstrapJob, done: str, foll
     patched, why = Counter[str](), ""
     if report.verdict is Verdict.MISMATCH:
         report, patched, why = _patch(settings, store, job, report, done, followed)
-    note = f"bootstrap {done[:12]}; run {report.run[:12]} looked again: {report.verdict.value}"
+    note = f"bootstrap {done[:12]}; run {report.run[:12]} checked it again: {report.verdict.value}"
     repairs.record_repair(store, run=report.run, audit=job.name, kind="bootstrap", note=note, who=followed.who, rows=None)
     return report, patched, why
 

@@ -1,4 +1,4 @@
-"""The command drill: print what a drill would do, or damage a row of a canary table and show whether it is found, reported and mended."""
+"""The command drill: print what a drill would do, or damage a row of a canary table and show whether it is found, reported and repaired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def drill(options: argparse.Namespace) -> int:
         print_json(held)
         return 0 if held.passed else FAILED
     seconds = {step.name: step.seconds for step in held.steps}
-    times = ", ".join(f"{name} in {seconds[name]:.1f} s" for name in ("found", "reported", "mended") if name in seconds)
+    times = ", ".join(f"{name} in {seconds[name]:.1f} s" for name in ("found", "reported", "repaired") if name in seconds)
     print(f"drill of {held.audit}: " + (f"passed; the damage was {times}" if held.passed else f"FAILED: {held.failed_at}"))
     for step in held.steps:
         detail = "\n".join(map(visible, step.detail.split("\n")))  # lines of statements to run

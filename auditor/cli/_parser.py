@@ -469,7 +469,7 @@ def _add_trace_command(command: AddCommand) -> None:
 
 
 def _add_drill_command(command: AddCommand) -> None:
-    summary = "Prove that an audit's alarms work: damage a row of a canary table, find it, report it, mend it, and print the times"
+    summary = "Prove that an audit's alarms work: damage a row of a canary table, find it, report it, repair it, and print the times"
     more = (
         "The table auditor_drill is made beside the audit's tables and dropped again; no other table is touched. The target's connection"
         " needs write: {url: ...}. It exits with 1 if a step fails, and a channel that was not told is one."
@@ -595,12 +595,12 @@ def _add_pipeline_command(command: AddCommand) -> None:
     actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; all but demo take a name")
     summaries = {
         "init": "write the audits that compare a pipeline's source with its targets into the configuration",
-        "check": "connect, and report every missing right, setting and unsupported column with what mends it",
+        "check": "connect, and report every missing right, setting and unsupported column with its remedy",
         "run": "replicate until a signal, which ends it after the batch",
         "status": "show what was staged, and what each target holds and lacks",
         "pause": "let a running pipeline stand still",
-        "unpause": "let a paused pipeline go on",
-        "skip": "let a stopped table go on without the events that stop it",
+        "unpause": "let a paused pipeline continue",
+        "skip": "let a stopped table continue without the events that stop it",
         "refresh": "print which existing rows would go through the stream, or send them, in order with the changes of others",
         "segments": "list the segments of a pipeline's stream with their digests",
         "rebuild": "write a table as it stood at a position of the log, or a time, from the staged parts that are kept",
@@ -626,7 +626,7 @@ def _add_pipeline_command(command: AddCommand) -> None:
     )
     added["failover"].add_argument("--to", metavar="CONNECTION", required=True, help="connection to the new server")
     _add_apply_option(added["failover"], "continue there; without it, only the place and what may be missing are printed")
-    added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
+    added["failover"].add_argument("--accept-gap", action="store_true", help="continue although rows may be missing; copy the tables then")
     added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
     added["skip"].add_argument("--position", metavar="FILE:POS:NUMBER", required=True, help="where it is stopped, as status shows it")
     added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
@@ -677,7 +677,7 @@ def _add_events_options(events: argparse.ArgumentParser) -> None:
     events.add_argument("--table", metavar="TABLE", required=True, help="of this table: orders, or shop.orders")
     where = "behind which they begin: earliest, latest, FILE:POS of the source's log, or the position of an earlier line"
     events.add_argument("--from", dest="start", metavar="POSITION", required=True, help=where)
-    events.add_argument("--follow", action="store_true", help="go on with what is staged later, until a signal")
+    events.add_argument("--follow", action="store_true", help="continue with what is staged later, until a signal")
     events.add_argument("--limit", type=option_values.count, metavar="N", help="print no more than so many lines")
 
 
@@ -691,7 +691,7 @@ def _add_heartbeat_command(command: AddCommand) -> None:
 
 
 def _add_segments_command(command: AddCommand) -> None:
-    summary = "Compare two writers of one change stream: what is registered, their files, and mending one from the other"
+    summary = "Compare two writers of one change stream: what is registered, their files, and repairing one from the other"
     segments = command("segments", _lazy("_segments", "segments"), summary)
     actions = segments.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
     summaries = {

@@ -134,7 +134,7 @@ def print_status(status: PipelineStatus, all_tables: bool = False) -> None:
         where = f" for {stop.target}" if stop.target else ""
         print(f"{stop.table} stops at {stop.place}{where}: {stop.reason}")
         without = command("auditor", "pipeline", "skip", status.pipeline, "--table", stop.table, "--position", stop.place)
-        print(f"  to go on without it: {without} --reason WHY")
+        print(f"  to continue without it: {without} --reason WHY")
     _print_left(status.stopped, most, "stops")
     for skip in status.skipped[:most]:
         when = f" on {_second(skip.skipped_at)}" if skip.skipped_at else ""
@@ -229,7 +229,7 @@ def _skip(options: argparse.Namespace) -> int:
         return 0
     for stop in skipped:
         whose = f" for {stop.target}" if stop.target else ""
-        print(f"{stop.table}: {skipped_line(stop.events, options.position)}{whose}; it goes on behind them within a minute")
+        print(f"{stop.table}: {skipped_line(stop.events, options.position)}{whose}; it continues after them within a minute")
     return 0
 
 
@@ -407,7 +407,7 @@ def _events(options: argparse.Namespace) -> int:
                     break
         finally:
             if not options.quiet:
-                print(f"to go on behind the last line: --from {shell_word(place)}", file=sys.stderr)
+                print(f"to continue after the last line: --from {shell_word(place)}", file=sys.stderr)
     return 0
 
 
@@ -476,7 +476,7 @@ def _reset(options: argparse.Namespace) -> int:
         about = {"from_targets": options.from_targets, "target": options.target}
         for line in pipelines.describe_reset(configured, store, options.pipeline, **about):
             print(f"  {line}")
-        again = options.name_again or input("write the pipeline's name again to go on: ")
+        again = options.name_again or input("write the pipeline's name again to continue: ")
         if again.strip() != options.pipeline:
             raise ConfigError("that is another name, so nothing was reset")
         if options.target is not None:

@@ -686,7 +686,7 @@ class Report:
     reason: str = ""
     """Why the run was asked for; empty if nobody said so."""
     suggestions: Suggestions | None = None
-    """What would mend the target; None unless rows differ."""
+    """What would repair the target; None unless rows differ."""
     notes: tuple[str, ...] = ()
     """Further sentences about this run for a person."""
     shards: tuple[ShardResult, ...] = ()

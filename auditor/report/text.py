@@ -223,7 +223,8 @@ def _about(rows: int | None) -> str:
 def _how(plan: Plan) -> Iterator[str]:
     """Yield how rows are hashed, partitioned and read, and what that is expected to cost."""
     sizes = ", ".join(f"{name} = {value}" for name, value in (("k", plan.k), ("t", plan.t)) if value)
-    yield f"summaries: {plan.hash} of each row's {plan.encoding} text{f', {sizes}' if sizes else ''}"
+    published = " in the published encoding" if plan.encoding == "published" else ""
+    yield f"summaries: {plan.hash} of each row's text{published}{f', {sizes}' if sizes else ''}"
     partitioning = redact_plan(plan).partitioning
     yield f"partitions: {partitioning} ({partitioning.why})"
     yield f"pre-scan: {plan.prescan or 'decided by the last runs when the audit runs'}"

@@ -1,4 +1,4 @@
-"""Prove that the alarms of an audit work: damage a row of a canary table in its target, find it, tell the channels, and mend it.
+"""Prove that the alarms of an audit work: damage a row of a canary table in its target, find it, tell the channels, and repair it.
 
 The canary lies beside the audit's tables. Its source is made by the drill, or by a person where the source's connection may only read; its
 target is made by the drill, or by the pipeline that carries it.
@@ -102,7 +102,7 @@ class _Drill:
         yield f"damage the row with the key {DAMAGED} in {self.target}, and audit both"
         channels = notify.drill_channels(self.settings.notify, self.name, self.settings.audits)
         yield f"report the damage to {', '.join(channels) or 'no channel, as none hears of a mismatch of this audit: the drill would fail'}"
-        yield "mend the row by a patch, and audit both again"
+        yield "repair the row by a patch, and audit both again"
         yield f"drop {' and '.join(map(str, made))}" if made else "drop nothing"
 
     def hold(self) -> None:
@@ -125,9 +125,9 @@ class _Drill:
         with self._step("found") as told:
             found = self._audit()
             told.append(_check_found(found))
-        with suppress(_Failed), self._step("reported") as told:  # a damage that nobody hears of is mended as any other
+        with suppress(_Failed), self._step("reported") as told:  # a damage that nobody hears of is repaired as any other
             told.append(notify.notify_drill(self.settings.notify, self.name, found, self.settings.audits))
-        with self._step("mended") as told:
+        with self._step("repaired") as told:
             told.append(self._mend(found))
             self.is_damaged = False
 
@@ -194,7 +194,7 @@ class _Drill:
     def _clean_up(self) -> Iterator[str]:
         if self.is_damaged and self.target not in self.made:
             self.target.mend(self.id)
-            yield f"{self.target} was mended without a patch"
+            yield f"{self.target} was repaired without a patch"
         left = []
         for canary in self.made:
             try:

@@ -373,7 +373,7 @@ def notify_drill(notify: Notify, audit: str, report: Report, audits: Mapping[str
         raise NotifyError(f"no channel hears of a mismatch of {formatting.visible(audit)}; add one under notify: channels")
     found = run_message(report, "mismatch")
     title = truncate(f"DRILL of {formatting.visible(audit)}: MISMATCH{_difference_count(report)}")
-    about = "This is a drill: a row of its own table auditor_drill was damaged, and is mended again. No other table is concerned."
+    about = "This is a drill: a row of its own table auditor_drill was damaged, and is repaired again. No other table is concerned."
     key = incident_key(f"drill of {audit}")
     message = Message(title, (about, *found.lines), "failure", key)
     failures = [failure for name, to in channels.items() if (failure := _try_send(name, to, message))]
@@ -470,7 +470,7 @@ def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message
     lines = [f"{counts}, requested by {formatting.sentence(patch.requested_by) or 'an unknown person'}"]
     lines += [f"it takes back patch {patch.undoes[:12]}"] if patch.undoes else []
     lines += [formatting.sentence(patch.detail[why]) for why in ("why", "not_audited") if patch.detail.get(why)]
-    lines += [f"run {after.run[:12]} looked at its rows again: {after.verdict.value}"] if after else []
+    lines += [f"run {after.run[:12]} checked its rows again: {after.verdict.value}"] if after else []
     title = truncate(f"{name}: {what} {patch.patch[:12]} {state}")
     return Message(title, (*lines, f"more: auditor show {patch.run[:12]}"))
 

@@ -201,6 +201,6 @@ def _audit_again(
         after = patches.audit_keys_again(settings, store, report, span, followed, f"after rows of run {report.run} were sent again")
     except AuditorError as error:
         return None, str(error)
-    note = f"{rows:,} rows sent {how}; run {after.run[:12]} looked again: {after.verdict.value}"
+    note = f"{rows:,} rows sent {how}; run {after.run[:12]} checked them again: {after.verdict.value}"
     repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)
     return after, ""

@@ -337,7 +337,7 @@ def _audit_again(settings: Settings, store: Store, report: Report, patched: Patc
         patches.save_after(store, patched.patch, None, why)
         return None, why
     patches.save_after(store, patched.patch, after.run)
-    note = f"patch {patched.patch[:12]}: {describe_counts(patched.counts)}; run {after.run[:12]} looked again: {after.verdict.value}"
+    note = f"patch {patched.patch[:12]}: {describe_counts(patched.counts)}; run {after.run[:12]} checked them again: {after.verdict.value}"
     rows = patched.counts.total() - patched.counts["equal"] - patched.counts["left"]
     repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)
     return after, ""

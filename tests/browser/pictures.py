@@ -155,7 +155,7 @@ class Camera:
     ) -> None:
         """Take a screenshot of a page, of its ``whole`` length or of the window.
 
-        ``act`` is a selector to click first, or ``point`` to hover a cell.
+        ``act`` is a selector to click first.
         """
         context = self.browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
@@ -163,9 +163,7 @@ class Camera:
         page = context.new_page()
         page.goto(path if path.startswith("file:") else self.url + path)
         page.wait_for_timeout(400)
-        if act == "point":
-            page.locator(".cell").nth(72).hover()
-        elif act:
+        if act:
             page.locator(act).first.click()
         page.screenshot(path=self.directory / f"{name}.png", full_page=whole)
         context.close()
@@ -194,10 +192,7 @@ def main() -> None:
             camera = Camera(opened, url, options.directory)
             record_heartbeat(store)
             if not options.all:
-                camera.take("page-overview", "/")
-                camera.take("page-audit", "/audits/orders", act="point")
-                camera.take("page-run-dark", f"/runs/{latest.run}", dark=True)
-                camera.take("page-phone", "/audits/orders", width=390, height=1100)
+                camera.take("page-audit", "/audits/orders", height=1200)
                 camera.take("daily-report", file.as_uri(), width=1100, height=1500)
             for name, path in _pages(latest.run, file).items() if options.all else ():
                 for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):

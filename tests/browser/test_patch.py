@@ -48,7 +48,7 @@ def test_a_patch_is_proposed_applied_and_undone_on_the_page(browse: Browse, serv
     assert len(prices(served)) == 3
 
     section.get_by_role("link", name="run ").last.click()
-    expect(page.locator("#run")).to_contain_text("It looked again at the rows of patch")
+    expect(page.locator("#run")).to_contain_text("It checked the rows of patch")
     page.go_back()
     section.get_by_label("type their number").fill("4")
     section.get_by_role("button", name="Undo").click()

@@ -183,7 +183,7 @@ def repair(visit: Visit) -> None:
     expect(section.locator("p", has_text="The touched rows were audited again").locator(".verdict")).to_have_text("match", timeout=WAIT)
     visit.look("patch applied")
     section.get_by_role("link", name=re.compile("^run ")).click()
-    expect(page.locator("#run")).to_contain_text("It looked again at the rows of patch")
+    expect(page.locator("#run")).to_contain_text("It checked the rows of patch")
     visit.look("run after the patch")
     expect(page.locator("#run")).to_contain_text("The audit keeps its status until it runs with its own settings.")
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import os
 import re
 import shlex
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import psycopg2
 import pymysql
 import pytest
+import yaml
 
 from auditor import service
 from auditor.cli import main
@@ -102,19 +106,69 @@ def sides(pair: LivePair, worker: str) -> Iterator[tuple[Sandbox, Sandbox]]:
     target.drop()
 
 
+NIGHTLY = [("notify", 0), ("crontab", 0), ("run", 0)]
+"""The commands of the step to a nightly audit; none is due by day."""
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Keeps the messages that a channel is sent."""
+
+    def do_POST(self) -> None:
+        """Take a message."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        cast(Any, self.server).received.append(json.loads(body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    server: Any = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    server.received, server.place = [], f"127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _add(path: Path, added: dict[str, Any]) -> None:
+    """Add what a page says to add to the configuration that init wrote."""
+    written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for name, audit in added["audits"].items():
+        written["audits"][name] |= audit
+    path.write_text(yaml.safe_dump({**written, "notify": added["notify"]}), encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a plugin of apprise's imports it
 @pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres"), indirect=True)
 def test_quickstart_goes_from_two_tables_to_a_report(
-    sides: tuple[Sandbox, Sandbox], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sides: tuple[Sandbox, Sandbox],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    receiver: Any,
 ) -> None:
-    """Every statement and command of the page, with the tests' hosts, databases and user in the place of those that it names."""
+    """Every statement and command of the page, with the tests' hosts, databases and user in the place of those that it names.
+
+    What it adds to the configuration is added before the first command that needs it, and its message is received.
+    """
     source, target = sides
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUDITOR_CONFIG", raising=False)
     for script in documents.blocks(QUICKSTART, "sql"):
         {"-- source": source, "-- target": target}[script.splitlines()[0]].run(script)
+    (nightly,) = map(yaml.safe_load, documents.blocks(QUICKSTART, "yaml"))
     ran = []
     for command, shown in (one for block in documents.blocks(QUICKSTART, "console") for one in documents.sessions(block)):
+        if command == "auditor notify test":
+            _add(Path("auditor.yaml"), nightly)
         local = command.replace("127.0.0.1:3306/shop", source.place).replace("127.0.0.1:5432/dwh", target.place)
+        local = local.replace("127.0.0.1:8025", receiver.place)
         words = shlex.split(os.path.expandvars(local.replace("//auditor:", f"//{source.user}:")))
         if words[0] != "auditor":
             for name, _, value in (word.partition("=") for word in words if word != "export"):
@@ -125,7 +179,9 @@ def test_quickstart_goes_from_two_tables_to_a_report(
         printed = [documents.plain(line) for line in out.splitlines()]
         missing = [line for line in shown if not any(documents.plain(line) in one for one in printed)]
         assert not missing, (command, out)
-    assert ran == [("diff", 1), ("init", 0), ("check", 0), ("run", 1), ("ls", 0), ("report", 0)]
+    assert ran == [("diff", 1), ("init", 0), ("check", 0), ("run", 1), ("ls", 0), ("report", 0), *NIGHTLY]
+    assert [body["title"] for body in receiver.received] == ["auditor: test message"]
+    assert load(Path("auditor.yaml")).audits["orders"].schedule is not None
     assert "521.24" in Path("orders.html").read_text(encoding="utf-8")
 
 

@@ -141,7 +141,7 @@ def test_another_loader_that_was_quicker_is_noticed(road: Road) -> None:
         assert road.loader().merge_all() == 0
     assert merged == [1]
     report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
-    assert "another process has merged" in report.reason and "looked at again" in report.reason and amounts(road) == {1: 1}
+    assert "another process has merged" in report.reason and "checked again" in report.reason and amounts(road) == {1: 1}
 
 
 @pytest.mark.slow

@@ -237,13 +237,13 @@ def test_the_command_prints_lines_and_where_to_go_on(staged: Road, capsys: pytes
     assert main([*given, "--from", "earliest", "--limit", "2"]) == 0
     out, error = capsys.readouterr()
     assert short([json.loads(line) for line in out.splitlines()]) == ALL[:2]
-    assert error == f"to go on behind the last line: --from {FILE}:10:1\n"
+    assert error == f"to continue after the last line: --from {FILE}:10:1\n"
     assert main([*given, "--from", f"{FILE}:10:1", "--quiet"]) == 0
     out, error = capsys.readouterr()
     assert short([json.loads(line) for line in out.splitlines()]) == ALL[2:] and error == ""
     assert main([*given, "--from", "earliest", "--limit", "4", "--quiet"]) == 0
     assert main([*given, "--from", "latest"]) == 0
-    assert capsys.readouterr().err == f"to go on behind the last line: --from {FILE}:40\n"
+    assert capsys.readouterr().err == f"to continue after the last line: --from {FILE}:40\n"
     assert main([*given, "--from", "tomorrow"]) == 2
 
 

@@ -1,4 +1,4 @@
-"""Drills: a damaged row of a canary table is found, reported and mended, and no table is touched that is not a drill's own."""
+"""Drills: a damaged row of a canary table is found, reported and repaired, and no table is touched that is not a drill's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.pipeline.live_road import LiveRoad, delivering
 from tests.repair import small
 from tests.repair.small import Small
 
-STEPS = ["canary", "damaged", "found", "reported", "mended", "dropped"]
+STEPS = ["canary", "damaged", "found", "reported", "repaired", "dropped"]
 
 Sent = list[tuple[str, Message]]
 
@@ -226,7 +226,7 @@ audits:
         "  make auditor_drill of dwh with 16 rows; one that somebody else made is left alone, and the drill fails",
         "  damage the row with the key 7 in auditor_drill of dwh, and audit both",
         "  report the damage to no channel, as none hears of a mismatch of this audit: the drill would fail",
-        "  mend the row by a patch, and audit both again",
+        "  repair the row by a patch, and audit both again",
         "  drop auditor_drill of shop and auditor_drill of dwh",
         "to hold it: auditor drill orders --apply",
     ]

@@ -48,7 +48,7 @@ def test_channels_are_told_of_a_patch(store: Store, monkeypatch: pytest.MonkeyPa
     assert (name, message.title) == ("all", "orders: PATCH cccccccccccc applied")
     assert message.lines == (
         "1 updated, 1 left, requested by ada",
-        f"run {after[:12]} looked at its rows again: match",
+        f"run {after[:12]} checked its rows again: match",
         "more: auditor show aaaaaaaaaaaa",
     )
 

@@ -387,13 +387,11 @@ def test_small_and_empty_partition_maps(shop: Settings) -> None:
     check_page(html.run(full_report(), partition_map(["equal", "unequal", "skipped"])))
 
 
-@pytest.mark.parametrize(
-    ("format", "words"), [("text", "1 row, only in the "), ("markdown", "1 row, only in the "), ("html", "1 row more")]
-)
-def test_one_row_is_not_written_as_rows(format: Any, words: str) -> None:
+@pytest.mark.parametrize("format", ["text", "markdown", "html"])
+def test_one_row_is_not_written_as_rows(format: Any) -> None:
     report = full_report()
     assert report.differences is not None
     lone = Difference(kind="missing", key={"id": "8"}, rows={"source": 1, "target": 0})
     span = replace(report.differences.ranges[0], first=100, last=100, label="key 100", rows=1)
     shown = render.run(replace(report, differences=replace(report.differences, named=(lone,), ranges=(span,))), None, format)
-    assert shown.count(words) == 2 and "1 rows" not in shown
+    assert shown.count("1 row, only in the ") == 2 and "1 rows" not in shown

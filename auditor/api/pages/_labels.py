@@ -62,9 +62,10 @@ GLOSSARY = {
     " ever had.",
     "place": "The file and position in the source's log up to which everything is staged.",
     "holds": "When the source committed the last change that the target holds.",
-    "table state": "Merged: it goes on. Waiting: nothing was loaded yet. Delayed: retried by itself. Stopped: it needs a person; the reason"
-    " says what to do.",
-    "skipped": "Changes that the target does not have, because somebody let the table go on without them. Audits of the table say so, too.",
+    "table state": "Merged: it continues. Waiting: nothing was loaded yet. Delayed: retried by itself. Stopped: it needs a person; the"
+    " reason says what to do.",
+    "skipped": "Changes that the target does not have, because somebody let the table continue without them. Audits of the table say so,"
+    " too.",
     "refresh": "Rows that exist already are sent through the stream, in chunks between the changes of others. Targets then hold what"
     " the source has, and drop what it lacks.",
     "segment": "A piece of a table's changes, cut at places that depend on the stream only. Equal segments have equal digests, even if"

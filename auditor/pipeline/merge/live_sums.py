@@ -108,7 +108,7 @@ def _check_skipped(where: Where, table: str, after: int, position: int) -> None:
     """Raise LiveSummariesWrong if the stream lacks events that somebody let the table go on without."""
     for note in table_notes.list_notes(where.store, where.pipeline, [table], kind="poison", after=after):
         if note.skip and not note.target and note.position <= position:
-            raise LiveSummariesWrong(f"the stream goes on without events at {describe(note.position)}, which {note.skip.by} skipped")
+            raise LiveSummariesWrong(f"the stream continues without events at {describe(note.position)}, which {note.skip.by} skipped")
 
 
 def list_lasting(where: Where) -> list[LiveEpoch]:

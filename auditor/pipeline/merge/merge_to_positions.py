@@ -141,4 +141,4 @@ def _state_by_commit(session: Committing, where: Where, table: str, before: Held
     live_sums.keep(where, sums)
     about = (where.place(table), where.pipeline, table, (before.position, before.schema_id), (now.position, now.schema_id))
     if not merge_by_commits.pass_by(session, *about, clear=False, incarnation=where.incarnation):
-        raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+        raise MergeFailed(f"{table}: another process has merged meanwhile; it is checked again")

@@ -163,4 +163,4 @@ class _Move:
             raise self._overtaken(name)
 
     def _overtaken(self, name: str) -> MergeFailed:
-        return MergeFailed(f"{name}: another process has merged meanwhile; it is looked at again")
+        return MergeFailed(f"{name}: another process has merged meanwhile; it is checked again")

@@ -206,7 +206,7 @@ def check_unchanged(session: Session, where: Where, held: Mapping[str, Held]) ->
         now = held_of(session.query(statement))
         if moved := [table for table in tables if now.get(table, Held()) != held[table]]:
             there = describe(now.get(moved[0], Held()).position)
-            raise MergeFailed(f"{moved[0]}: another process has merged up to {there} meanwhile; it is looked at again")
+            raise MergeFailed(f"{moved[0]}: another process has merged up to {there} meanwhile; it is checked again")
 
 
 def write_positions(session: Session, where: Where, held: Mapping[str, Held], whole: Mapping[str, tuple[int, str]] | None = None) -> None:

@@ -396,7 +396,7 @@ def _apply_by_commit(session: Session, where: Where, table: str, target: str, he
     except StatementRefused as error:
         raise SchemaChanged(f"{table}: the target refuses to write its rows again: {plain_message(str(error))}; do it by hand") from error
     if not done:
-        raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+        raise MergeFailed(f"{table}: another process has merged meanwhile; it is checked again")
     reach("merge.changed")
 
 
@@ -405,7 +405,7 @@ def _wait_for_others(session: Session, where: Where, table: str) -> None:
     name = session.dialect.names.table(*where.place(table))
     sql = fill(session.dialect.template("statements_like"), {"table": session.dialect.names.literal(f"ALTER TABLE {name} %")})
     if session.query(sql):
-        raise MergeFailed(f"{table}: the server still alters {name} for an earlier connection; it is looked at again")
+        raise MergeFailed(f"{table}: the server still alters {name} for an earlier connection; it is checked again")
 
 
 def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
@@ -415,7 +415,7 @@ def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
             session.execute(statement)
         except StatementRefused as error:
             why = plain_message(str(error))
-            raise SchemaChanged(f"{table}: the target refuses {statement}: {why}; mend that, or run it there") from error
+            raise SchemaChanged(f"{table}: the target refuses {statement}: {why}; correct that, or run it there") from error
 
 
 def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:

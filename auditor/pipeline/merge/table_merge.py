@@ -324,7 +324,7 @@ def _pass(session: Session, where: Where, table: str, held: Held, ahead: Pending
         sums = live_sums.prepare(session, where, table, held, note.position)
         live_sums.keep(where, live_sums.ended(sums, EMPTIED) if loses_rows(where, table, held, note) else sums)
         if not merge_by_commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
-            raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+            raise MergeFailed(f"{table}: another process has merged meanwhile; it is checked again")
         return Merged(note.position, 0, note.time, Held(*after))
     move = move_by_commits if isinstance(session, Committing) else move_tables
     moved = move(session, where, note) if is_move(note) else empty(session, where, table, held, note, clears)
@@ -649,7 +649,7 @@ def _commit(session: Session, where: Where, step: Step, load: Load, epochs: Sequ
     about = (where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation)
     live_sums.keep(where, live_sums.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs))
     if not merge_by_commits.merge(session, *about, bounds):
-        raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is looked at again")
+        raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is checked again")
 
 
 def _read_bounds(session: Session, step: Step) -> list[Bound]:

@@ -64,7 +64,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
             f" auditor pipeline refresh {shell_word(bad.name)} --table TABLE --apply"
         )
     if bad.is_anew:
-        raise ConfigError(f"{bad.name} is the log as the last run read it, which is not mended; copy from it: --from {bad.name}")
+        raise ConfigError(f"{bad.name} is the log as the last run read it, which is not repaired; copy from it: --from {bad.name}")
     with tempfile.TemporaryDirectory(prefix="auditor-segments-") as scratch:
         again = LogAgain(settings, store, bad.name, Path(scratch)) if good.is_anew else None
         planned: list[tuple[_Mending, _Copy]] = []

@@ -156,7 +156,7 @@ class _Reading:
             what = "1 message cannot be read" if len(refused) == 1 else f"{len(refused):,} messages or more cannot be read"
             raise MessageRefused(
                 f"topic {self._fixed.ref.label}: {what}, so its rows are not known ({named}); correct messages: or columns: of the audit's"
-                " topic, or mend its producer"
+                " topic, or repair its producer"
             )
 
     def _read(self, partition: int, reader: MessageReader | None, messages: Sequence[Message]) -> list[tuple[int, str]]:

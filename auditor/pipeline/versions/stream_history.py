@@ -140,7 +140,7 @@ class StreamHistory:
                 if reached.order >= end.order and history.through >= reached.position(int(offset.get("epoch", 0))).pack():
                     return history
             if history.stopped:
-                raise HistoryUnusable(f"the history of {history.table} cannot go on: {history.stopped}")
+                raise HistoryUnusable(f"the history of {history.table} cannot continue: {history.stopped}")
             if state.paused:
                 way_out = f"let it continue with: auditor pipeline unpause {shell_word(self.pipeline)}"
                 raise HistoryUnusable(f"the pipeline {self.pipeline} is paused; {way_out}")

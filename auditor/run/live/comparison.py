@@ -216,11 +216,11 @@ class _Looker:
         with target.released() if target.session.dialect.OPENS_FILES else nullcontext():
             why = self.live_summaries.sums.pass_end()
         if why:
-            self.later = (f"rows that have changed in the source since were not looked at again: {why}",)
+            self.later = (f"rows that have changed in the source since were not checked again: {why}",)
             return None
         self.open()
         place = self.live_summaries.sums.place_of(self.position)
-        self.later = (f"partitions in which rows had changed in the source since were looked at again as of {place}",)
+        self.later = (f"partitions in which rows had changed in the source since were checked again as of {place}",)
         aligned = self._of(numbers, self._read(self.plan if self.files else plan_of_partitions(self.reader, self.plan, numbers)))
         return aligned.select(aligned.unequal)
 
