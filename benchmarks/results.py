@@ -107,8 +107,8 @@ An application of {CLIENTS} sessions begins {RATE:.0f} transactions a second: fi
 another table. Latency counts from when a transaction was due. Meanwhile audits run one after the other, against a copy in DuckDB. All share
 this machine's cores, so that a primary on a machine of its own feels less. InnoDB's buffer pool has {POOL >> 20} MiB, less than the table;
 misses are those of all sessions, the audit's among them, without what InnoDB reads ahead. "Kept" is the greatest length of InnoDB's history
-list, or number of dead rows in PostgreSQL, "oldest" the age of its oldest snapshot in transactions. `pause_when` is `threads_running: 2`, or
-`active_sessions: 2`.
+list, or number of dead rows in PostgreSQL, "oldest" the age of its oldest snapshot in transactions. `pause_when` is `threads_running: 2`,
+or `active_sessions: 2`.
 """
 ALARM_NOTES = """\
 The service audits a table of MySQL and PostgreSQL every minute and posts to a webhook. Time counts from before the UPDATE that damages a

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
+from auditor.api import create_app
 from auditor.cli import main
 from auditor.model import Report, Verdict
 from auditor.pipeline.folders import LocalFolder
@@ -15,7 +19,7 @@ from auditor.pipeline.versions import writer
 from auditor.pipeline.versions.files import VERSIONS
 from auditor.pipeline.versions.writer import open_writer
 from auditor.points import armed
-from auditor.store import parts, pipelines, row_versions
+from auditor.store import parts, pipelines, row_versions, tokens
 from tests.durations import SetDurations
 from tests.live import Engines, engine_params
 from tests.pipeline.history_road import AUDIT, CAPTURE, HistoryRoad
@@ -52,9 +56,25 @@ def causes(report: Report) -> dict[str | None, str]:
     return {row.key["id"]: row.cause for row in report.differences.named}
 
 
+def in_flight(service: TestClient) -> tuple[float, list[float]]:
+    """What the metrics of a service say of rows in flight, and of the ages of the youngest, the median and the oldest."""
+    text = service.get("/metrics").raise_for_status().text
+    found = {(one.name, one.labels.get("bound")): one.value for family in text_string_to_metric_families(text) for one in family.samples}
+    bounds = ("least", "median", "greatest")
+    return found["auditor_in_flight_rows", None], [found["auditor_in_flight_age_seconds", bound] for bound in bounds]
+
+
+@pytest.fixture
+def metrics(road: HistoryRoad) -> TestClient:
+    """A service, which counts runs that end from now on."""
+    secret = tokens.create_token(road.store, name=uuid.uuid4().hex, scope="read")
+    app = create_app(road.settings, road.store)
+    return TestClient(app, base_url="http://localhost", headers={"Authorization": f"Bearer {secret}"})
+
+
 @pytest.mark.slow_on("mariadb")
 @pytest.mark.few
-def test_rows_in_flight_are_no_mismatch_until_they_are_too_old(road: HistoryRoad) -> None:
+def test_rows_in_flight_are_no_mismatch_until_they_are_too_old(road: HistoryRoad, metrics: TestClient) -> None:
     road.pass_time(2.2)  # since the history begins
     road.log.run(
         f"UPDATE {TABLE} SET price = 7 WHERE id = 1", f"DELETE FROM {TABLE} WHERE id = 2", f"INSERT INTO {TABLE} VALUES (77, 'new', 1)"
@@ -62,6 +82,8 @@ def test_rows_in_flight_are_no_mismatch_until_they_are_too_old(road: HistoryRoad
     road.allow("60s")
     report = road.run()
     assert (report.verdict, road.looked_up(report)) == (Verdict.MATCH, {"in_flight": 3}), report.reasons
+    rows, ages = in_flight(metrics)
+    assert rows == 3 and ages == sorted(ages) and len(ages) == 3 and 0 < ages[0] <= ages[-1] < 60
     assert any(reason.startswith("3 rows are in flight, ") and reason.endswith(" s old") for reason in report.reasons), report.reasons
     road.sink(f"UPDATE {SINK} SET price = 7 WHERE id = 1", f"DELETE FROM {SINK} WHERE id = 2")
     report = road.run()
