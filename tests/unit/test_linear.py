@@ -44,6 +44,8 @@ MOST = 3.0
 
 BUILT = {
     "auditor/cli/_option_values.py": "one of the two patterns of keys and times, against an option of the command line",
+    "auditor/config/_file.py": "the plain name of a variable behind a word, against the configuration",
+    "auditor/store/events.py": "a plain key between the ends of words, against what a person wrote",
     "auditor/pipeline/check.py": "alternatives of plain privileges, against the grants of one account",
     "auditor/pipeline/binlog/ddl.py": "one of the patterns of MOMENTS, against one literal",
     "auditor/pipeline/binlog/sql_tokens.py": "one pattern of tokens in two forms, whose repetitions are possessive",

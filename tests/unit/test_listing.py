@@ -136,7 +136,7 @@ def test_differences_of_a_run(workdir: Path, capsys: pytest.CaptureFixture[str])
     assert main(["differences", "shop.customers", "-q"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert main(["differences", "absent"]) == 2
-    assert "there is no run 'absent'" in capsys.readouterr().err
+    assert "there is no run and no audit that ran called 'absent'; list the runs with: auditor runs" in capsys.readouterr().err
     assert main(["show", "shop.order"]) == 2
     assert "there is no run and no audit that ran called 'shop.order'; did you mean 'shop.orders'" in capsys.readouterr().err
     assert main(["show", "other"]) == 2
