@@ -119,8 +119,8 @@ class FileSummaries:
         self._fresh: set[tuple[str, str]] = set()
         """What this run has read itself, by reading and file: the other side may have the same file."""
         self._totals: dict[Side, FileSums] = {}
-        self._states: dict[Side, tuple[str, str]] = {}
-        """The version of each side of which these are, and by what its sums are known."""
+        self._states: dict[Side, tuple[str, tuple[tuple[str, str], ...]]] = {}
+        """By what the sums of each side are known, and of which files they are, each with what hides rows of it."""
         self._statements: dict[Side, str] = {}
 
     def recall(self, reader: Reader) -> None:
@@ -353,7 +353,7 @@ class _SideFiles:
         """Return the sums of the version's rows."""
         table, dialect = self.plan.sides[self.side].table, self.session.dialect
         files = self._list_files()
-        state = (self.session.state_read(table), self.reading)
+        state = (self.reading, tuple((file.identity, file.hidden) for file in files))
         if self.run_of._states.get(self.side) == state:
             return self.run_of._totals[self.side]
         self.total_rows = sum(file.rows or 0 for file in files)

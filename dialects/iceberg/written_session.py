@@ -74,6 +74,8 @@ class WritableIcebergSession(IcebergSession, Committing):
 
     def read_marks(self, parts: tuple[str, ...], names: Sequence[str]) -> Sequence[int]:
         name = self._find(parts)
+        if name is not None and self.root.ref:
+            raise errors.StatementRefused(f"{name} carries numbers on its main branch alone: leave ref out of the URL")
         opened = self.open(name) if name is not None and self._pinned is not None else None
         table = opened.table if opened else None if name is None else self.load(name)
         return [0] * len(names) if table is None else commits.read_marks(table, str(name), names)
