@@ -49,7 +49,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 }
 """What the audit of each name has, in its configuration."""
 
-ATTEMPTS = 20
+ATTEMPTS = 100
 """Runs within which a wrong row has to be named."""
 
 EDITED, LOST = "a row that is edited in the target", "an update that never comes"

@@ -18,6 +18,9 @@ SCHEME = "delta-files"
 LOG = "_delta_log"
 """The folder of a table's log."""
 
+ENTRY = 65_536
+"""Bytes of a version's file by which it is known."""
+
 
 def file_system(open_table: Callable[[str], Any]) -> Any:
     """Return a file system for DuckDB whose paths are ``delta-files://<table>/<file>``; ``open_table`` returns a table's own."""
@@ -62,6 +65,19 @@ def table_files(uri: str, options: Mapping[str, str], sizes: Mapping[str, int]) 
     from deltalake.fs import DeltaStorageHandler
 
     return DeltaStorageHandler(uri, dict(options), dict(sizes))
+
+
+def read_log_entry(root: Root, name: str, version: int) -> bytes | None:
+    """Return how the file of a version begins in a table's log, with its time and random names; None if there is no such file."""
+    import pyarrow.fs as stores
+    from deltalake.fs import DeltaStorageHandler
+
+    store = stores.PyFileSystem(DeltaStorageHandler(root.uri_of(name), dict(root.options)))
+    try:
+        with store.open_input_file(f"{LOG}/{version:020}.json") as entry:
+            return bytes(entry.read(ENTRY))
+    except FileNotFoundError:
+        return None
 
 
 def delete_table(root: Root, name: str) -> None:

@@ -109,6 +109,9 @@ class PointedSession(DeltaSession):
         self._shown[name, table.version()] = replace(table)
         return table
 
+    def entry_of(self, name: str, table: Any, version: int) -> bytes | None:
+        return table.known.encode() if table.version() == version else None
+
     def make_table(self, table: str, statement: str) -> None:
         created = self.dialect.names.quote(CREATED)
         self._execute_here(statement.replace(table, created, 1))

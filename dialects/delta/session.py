@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
@@ -53,7 +53,16 @@ class Opened:
     identities: Sequence[str] = ()
     """By what each file is known, and what its columns are; of a session that recalls forms."""
     forms: Sequence[str] = ()
+    entry: bytes | None = None
+    """What the log has of the version; None if that is not known."""
     has_view: bool = False
+
+
+class Pin(NamedTuple):
+    """The version of a table that a snapshot shows."""
+
+    version: int
+    entry: bytes | None
 
 
 class DeltaSession(DuckDBSession, Committing):
@@ -65,8 +74,8 @@ class DeltaSession(DuckDBSession, Committing):
         self.root = root
         self._may_write = may_write
         self._opened: dict[str, Opened] = {}
-        self._pinned: dict[str, int] | None = None
-        """The version of each table that the snapshot shows; None outside of snapshots."""
+        self._pinned: dict[str, Pin] | None = None
+        """The version of each table that the snapshot shows, and what the log has of it; None outside of snapshots."""
         self._taken_out = ""
         """The table, as SQL text, in whose place a transaction has some of its rows; empty if there is none."""
         self._stores: dict[str, Any] = {}
@@ -269,19 +278,41 @@ class DeltaSession(DuckDBSession, Committing):
                 return known
             if known is None and not self.root.has_table(bare):
                 return None
-            wanted = version if version is not None else (self._pinned or {}).get(name)
-            if known is None or (wanted is not None and known.snapshot.version != wanted):
-                table = self.open_version(bare, wanted)
-            elif wanted is not None:
+            pin = (self._pinned or {}).get(name)
+            wanted = version if version is not None else pin.version if pin else None
+            if known and wanted is not None and known.snapshot.version == wanted and (pin is None or pin.entry == known.entry):
                 return known
+            if known is None or wanted is not None:
+                table = self.open_version(bare, wanted)
             else:
-                table = known.table
-                table.update_incremental()
-            if self._pinned is not None:
-                self._pinned[name] = int(table.version())
+                table = self._newest(bare, known)
             if known is None or table is not known.table or int(table.version()) != known.snapshot.version:
-                self._opened[name] = self._read(name, table)
-            return self._opened[name]
+                self._opened[name] = replace(self._read(name, table), entry=self.entry_of(bare, table, int(table.version())))
+            opened = self._opened[name]
+            if pin and pin.entry is not None and pin.entry != opened.entry:
+                raise errors.SnapshotLost(f"{name} was made anew while it was read")
+            if self._pinned is not None:
+                self._pinned[name] = Pin(opened.snapshot.version, opened.entry)
+            return opened
+
+    def _newest(self, name: str, known: Opened) -> DeltaTable:
+        """Return a table at its latest version: what is new in the log, or all of it if the table was made anew."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            known.table.update_incremental()
+        except DeltaError:  # the log has fewer versions than there were
+            return self.open_version(name)
+        if known.entry is None or self.entry_of(name, known.table, known.snapshot.version) != known.entry:
+            return self.open_version(name)
+        return known.table
+
+    def entry_of(self, name: str, table: DeltaTable, version: int) -> bytes | None:
+        """Return what tells a version of a table from those of others of the same name; None if that is not known (any more).
+
+        A table that was deleted and made anew has versions of the same numbers.
+        """
+        return files.read_log_entry(self.root, name, version)
 
     def open_version(self, name: str, version: int | None = None) -> DeltaTable:
         """Open a table of deltalake, at its latest version or at this one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -16,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import dialects
 from auditor.config import Audit, ConnectionSettings, TableRef
-from auditor.errors import BadUrl, EngineError, NoSuchObject
+from auditor.errors import BadUrl, EngineError, NoSuchObject, SnapshotLost
 from auditor.model import Report
 from auditor.run import audit_run
 from dialects import Place, Session
@@ -81,6 +82,35 @@ def test_a_snapshot_is_a_version_that_other_sessions_share(tmp_path: Path, conne
     assert first.state_read('"words"') == 'version 0 of "words" is read'
     first.end()
     assert ids(first) == [1, 2, 3] and ids(other) == [1]
+
+
+@pytest.mark.parametrize("versions", [[3], [2], [3, 1], [2, 4, 4]], ids=str)
+def test_a_table_that_was_made_anew_is_another(tmp_path: Path, connect: Callable[[], Session], versions: list[int]) -> None:
+    """With as many versions as before, or fewer, or more: a session that stays open must not take it for the one that it knows."""
+    session, number, path = connect(), 0, tmp_path / "words"
+    for count in [3, *versions]:
+        if path.exists():
+            shutil.rmtree(path)
+        for _ in range(count):
+            number += 1
+            write_deltalake(path, rows_of(number), mode="overwrite")
+        assert ids(session) == [number]
+        session.begin()
+        assert ids(session) == [number] and session.state_read('"words"') == f'version {count - 1} of "words" is read'
+        session.end()
+        write_deltalake(path, rows_of(0), mode="append")
+        assert ids(session) == [0, number]
+
+
+def test_sessions_that_share_a_snapshot_read_the_same_table(tmp_path: Path, connect: Callable[[], Session]) -> None:
+    session, other, path = connect(), connect(), tmp_path / "words"
+    write_deltalake(path, rows_of(1))
+    session.begin()
+    assert session.share_snapshot([other], '"words"', None)
+    shutil.rmtree(path)
+    write_deltalake(path, rows_of(2))
+    with pytest.raises(SnapshotLost, match="words was made anew while it was read"):
+        ids(other)
 
 
 def test_places(tmp_path: Path, connect: Callable[[], Session]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
+import dialects
 from auditor.connections.writer import open_writer
 from auditor.errors import ConfigError, StatementRefused
 from auditor.pipeline.events import TableSchema
@@ -23,6 +25,7 @@ from auditor.pipeline.reset import forget_positions
 from auditor.points import armed
 from auditor.store import pipelines
 from dialects.iceberg import commits, data_files, written_session
+from dialects.iceberg.written_session import WritableIcebergSession
 from tests import icebergs
 from tests.durations import SetDurations
 from tests.live import engine_params
@@ -85,6 +88,20 @@ def test_a_snapshot_carries_the_position_also_where_no_row_changes(road: Road) -
     assert f"{position(road, f'{MARK}/schema'):012x}" == ITEMS.id
     pipelines.forget(road.store, PIPELINE)
     assert road.loader().merge_all() == 0 and len(lake_table(road).snapshots()) == 2
+
+
+def test_a_branch_does_not_say_where_it_stands(road: Road) -> None:
+    """Numbers are carried by the snapshots of the main branch; those of another one would be read as its own."""
+    start(road)
+    url = road.settings.connections["warehouse"].url
+    found = lake_table(road)
+    snapshot = found.current_snapshot()
+    assert snapshot
+    found.manage_snapshots().create_branch(snapshot.snapshot_id, "other").commit()
+    for ref, refused in (("", nullcontext()), ("&ref=other", pytest.raises(StatementRefused, match="on its main branch alone"))):
+        with closing(dialects.connect(f"{url}{ref}")) as session, refused:
+            assert isinstance(session, WritableIcebergSession)
+            assert session.read_marks((road.schema, "orders"), [MARK]) == [10]
 
 
 def test_others_that_write_the_table_lose_nothing(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:

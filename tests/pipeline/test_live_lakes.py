@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -10,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from auditor.errors import ConfigError
-from auditor.model import Report, State, Verdict
+from auditor.model import Plan, Report, State, Verdict
 from auditor.pipeline import live
 from auditor.pipeline.merge import live_sums
 from auditor.pipeline.merge.loader import Loader
+from auditor.pipeline.merge.merge_by_commits import mark_names
 from auditor.points import armed
+from auditor.run.file_summaries import FileSummaries
 from auditor.run.live.running_sums import Link
 from auditor.service import running
 from auditor.store import live_epochs
@@ -59,6 +63,21 @@ class LakeRoad(AlignedRoad):
             table.overwrite(self._rows(changed), f"id IN ({keys})")
         if more:
             table.append(self._rows(more))
+
+    def make_again(self, changed: int) -> int:
+        """Make a Delta table anew with the same rows but one, as many versions and the same position; return its last version."""
+        path = self.lake / self.schema / TABLE
+        found = DeltaTable(path)
+        rows, version = pa.table(found.to_pyarrow_table()), found.version()
+        marks = [Transaction(name, found.transaction_version(name) or 0) for name in mark_names(self.name, f"{self.database}.{TABLE}")]
+        assert all(mark.version for mark in marks)
+        shutil.rmtree(path)
+        for _ in range(version):
+            write_deltalake(path, rows, mode="overwrite")
+        damaged = pc.if_else(pc.equal(rows["id"], changed), pa.scalar(Decimal("7.77"), rows["price"].type), rows["price"])
+        rows = rows.set_column(rows.column_names.index("price"), "price", damaged)
+        write_deltalake(path, rows, mode="overwrite", commit_properties=CommitProperties(app_transactions=marks))
+        return DeltaTable(path).version()
 
     @staticmethod
     def _rows(keys: Sequence[int]) -> pa.Table:
@@ -152,6 +171,29 @@ def test_neither_side_is_scanned_and_what_others_wrote_is_named(road: LakeRoad) 
         [changed] = (one for one in third.differences.named if one.kind == "changed")  # type: ignore[union-attr]
         assert [(one.name, one.source, one.target) for one in changed.columns] == [("price", "1.00", "7.77")]
     assert road.versions() > versions and road.links()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("road", LAKES[:1], indirect=True)
+def test_a_table_that_is_made_anew_while_it_is_audited_is_read_again(road: LakeRoad, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the same version and states the same position: what the run has read of the table before says nothing of it."""
+    follow, made = FileSummaries.follow, list[int]()
+
+    def replaced(self: FileSummaries, *given: Any) -> Plan:
+        plan = follow(self, *given)
+        if not made:
+            made.append(road.make_again(changed=77))
+        return plan
+
+    with road.delivering():
+        assert road.audit().verdict is Verdict.MATCH
+        assert is_live(road.audit())
+    monkeypatch.setattr(FileSummaries, "follow", replaced)
+    report = road.audit()
+    assert made and report.verdict is not Verdict.MATCH, report.reasons
+    assert report.verdict is Verdict.UNKNOWN or named(report) == [("changed", "77")]
+    again = road.audit()
+    assert again.verdict is Verdict.MISMATCH and named(again) == [("changed", "77")], again.reasons
 
 
 @pytest.mark.slow
