@@ -37,7 +37,7 @@ DECODED = {"live summaries": "its sums are of the events as they were decoded, a
 NOT_LOGGED = {"live summaries": "the stream that keeps its sums does not have it; a rescan sees it"}
 IN_NEITHER = {"segment audit": "both of its sides come from the log", **NOT_LOGGED}
 
-DECODING, STAGING, FILES, MERGE, TARGET, LOG = "decoding", "between decoding and staging", "staged files", "merge", "target", "source's log"
+DECODING, STAGING, FILES, MERGE, TARGET, LOG = "decoding", "after decoding", "staged files", "merge", "target", "source's log"
 
 FAULTS: dict[str, Fault] = {
     "no fault": Fault("nowhere", places.nothing),

@@ -57,10 +57,10 @@ def check(fault: str, row: Row) -> Iterable[str]:
 
 
 def render(rows: Mapping[str, Row], before: str) -> str:
-    """Return the table in Markdown, and why methods miss faults: of these faults what was found now, of others what is ``before``."""
+    """Return the table in Markdown (seconds), and why methods miss faults: now found, and of other faults what is in ``before``."""
     lines = {line.strip("| ").split(" | ")[0]: line for line in before.splitlines() if line.startswith("|")}
     for fault, row in rows.items():
-        cells = [f"{found.seconds:.1f} s" if found.caught else "–" for found in row.found.values()]
+        cells = [f"{found.seconds:.1f}" if found.caught else "–" for found in row.found.values()]
         lines[fault] = f"| {' | '.join([fault, FAULTS[fault].place, row.damage or 'nothing', *cells])} |"
     head = ["fault", "where", "wrong in the target", *METHODS]
     rules = [f"| {' | '.join(one)} |" for one in (head, ["---"] * len(head))]
