@@ -27,13 +27,13 @@ ORDER = ("wrong", "ended", "stopped", "not comparable", "not carried", "match", 
 MEANING = {
     "match": "every table that was carried was equal in both targets, at every point",
     "stopped": "the pipeline stopped a table and said why; no other table was wrong",
-    "ended": "the whole pipeline was refused with a reason: the script deleted the source's log, or did what no log can show",
+    "ended": "the whole pipeline was refused with a reason, such as a deleted log",
     "not comparable": "an audit refused a table with a reason; both sides had as many rows",
-    "not carried": "it has views or sequences, which a pipeline does not carry; all tables were equal",
+    "not carried": "it has views or sequences, which pipelines do not carry; all tables were equal",
     "empty": "its tables had no rows when they were audited",
     "locked": "it held its tables locked, left one crashed, ended its server, or took too long",
     "nothing": "it had no table when audits ran",
-    "not run": "it could not run here; most need a server with other options or built for debugging",
+    "not run": "most need a server with other options or built for debugging",
     "wrong": "a table differed and nothing was reported, or an unknown error came up",
 }
 """What each outcome of a script means, in the order of the page."""

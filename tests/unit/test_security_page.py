@@ -27,34 +27,27 @@ def tried() -> list[str]:
     readers = sum(len(pieces) for _, pieces in test_linear.READERS.values())
     routes = len(test_access.ROUTES)
     changed = len(pipeline_attacks.CHANGED_PARTS) + len(pipeline_attacks.FORGED_PARTS) + len(pipeline_attacks.OPEN_FOLDERS)
+    asked = len(test_attacks.SQL) * 2 + len(test_attacks.PLACES) + len(test_attacks.NAMES) + len(test_attacks.BODIES)
+    named = (1 + len(pipeline_attacks.NAMES) + len(pipeline_attacks.COLUMNS)) * len(pipeline_attacks.ROADS)
+    forged = len(pipeline_attacks.TAMPERED) * 2 + len(pipeline_attacks.ANSWERS) + pipeline_attacks.FUZZED * 2 + len(pipeline_attacks.BOMBS)
     kinds = [
         (
-            "a route or form, called without a token, with a wrong one, or one of each scope",
-            routes * callers + len(test_access.FORMS) * len(SCOPES),
+            "a route, form or page, called without a token, with a wrong one, one of each scope, or one of another team",
+            routes * (callers + len(LIMITABLE)) + len(test_access.FORMS) * len(SCOPES) + len(test_limited_callers.page_routes()),
         ),
-        ("a route or page, called by somebody limited to other audits", routes * len(LIMITABLE) + len(test_limited_callers.page_routes())),
-        (
-            "SQL, paths, URLs and odd names sent to the API; malformed uploads",
-            len(test_attacks.SQL) * 2 + len(test_attacks.PLACES) + len(test_attacks.NAMES) + len(test_attacks.BODIES),
-        ),
-        ("slow, silent and many connections to the API", count_tests(test_connections)),
+        ("hostile, malformed and slow requests to the API", asked + count_tests(test_connections)),
         (
             "hostile texts and names, in each language that they are written in (SQL, shell, HTML, ...)",
             len(hostile_texts.TEXTS) * len(test_escaping.LANGUAGES) + len(test_escaping.BREAKS),
         ),
-        ("inputs that grow, for each regular expression and reader of text", len(test_linear.known()) + readers),
-        ("TLS connections with wrong certificates, or to a proxy that denies TLS", count_tests(test_encrypted_connections)),
-        ("hostile servers, and DuckDB files that read others", count_tests(test_hostile_server) + count_tests(test_foreign_files)),
+        ("growing inputs of regular expressions and readers of text", len(test_linear.known()) + readers),
+        (
+            "wrong certificates, proxies that deny TLS, hostile servers, DuckDB files that read others",
+            count_tests(test_encrypted_connections) + count_tests(test_hostile_server) + count_tests(test_foreign_files),
+        ),
         ("ways around a mask, and to the server's own tables", count_tests(test_masked_origins)),
-        (
-            "hostile names and values of rows that a pipeline carries",
-            (1 + len(pipeline_attacks.NAMES) + len(pipeline_attacks.COLUMNS)) * len(pipeline_attacks.ROADS) + pipeline_attacks.VALUES,
-        ),
-        (
-            "forged or random bytes in place of a source's log",
-            len(pipeline_attacks.TAMPERED) * 2 + len(pipeline_attacks.ANSWERS) + pipeline_attacks.FUZZED * 2 + len(pipeline_attacks.BOMBS),
-        ),
-        ("a pipeline's files changed by others, and full disks", changed + len(pipeline_attacks.FULL_DISKS)),
+        ("hostile names and values of rows that a pipeline carries", named + pipeline_attacks.VALUES),
+        ("forged or random bytes in a pipeline's log and files, full disks", forged + changed + len(pipeline_attacks.FULL_DISKS)),
     ]
     return [f"| {what} | {count:,} |" for what, count in kinds]
 
