@@ -20,6 +20,7 @@ from benchmarks import (
     data,
     duel,
     files,
+    in_flight,
     live,
     load,
     measurements,
@@ -61,6 +62,7 @@ PARTS = (
     "files",
     "primary",
     "alarm",
+    "in_flight",
     "repair",
     "start",
 )
@@ -140,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     results.primaries.append(primary.measure(servers, engine, rows, repeat, directory, seconds))
             if "alarm" in parts:
                 results.alarms.append(alarm.measure(servers, rows, repeat, directory))
+            if "in_flight" in parts:
+                results.in_flight += in_flight.measure(servers, repeat)
             if "start" in parts:
                 results.starts += start.measure(servers, repeat, directory)
             if "repair" in parts:
@@ -152,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong |= any(not cost.same for cost in results.writes)
     wrong |= any(not cost.is_right for cost in results.files)
     wrong |= any(each.errors for each in results.primaries)
+    wrong |= any(each.false for each in results.in_flight if each.way == "history")
     wrong |= any(copy.why or copy.verdict not in ("match", "") for copy in results.copies if copy.road in copies.OURS)
     wrong |= any(repair.why or repair.wrong for repair in results.repaired if repair.tool == repairing.OURS)
     wrong |= any(each.why for each in results.starts if each.tool == Auditor.name)

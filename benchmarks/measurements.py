@@ -16,6 +16,7 @@ from benchmarks.copies import Copy
 from benchmarks.cost import Cost
 from benchmarks.duel import Row
 from benchmarks.files import FilesCost
+from benchmarks.in_flight import InFlight
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
 from benchmarks.primary import Primary
@@ -63,6 +64,7 @@ def merge(results: Results, directory: Path) -> Results:
         writes=list({(cost.pair, cost.scenario, cost.rows): cost for cost in (*before.writes, *results.writes)}.values()),
         files=list({(cost.run, cost.files): cost for cost in (*before.files, *results.files)}.values()),
         alarms=list({entry.rows: entry for entry in (*before.alarms, *results.alarms)}.values()),
+        in_flight=results.in_flight or before.in_flight,
         primaries=list({(entry.engine, entry.rows): entry for entry in (*before.primaries, *results.primaries)}.values()),
         starts=list({(entry.tool, entry.command): entry for entry in (*before.starts, *results.starts)}.values()),
         copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
@@ -89,6 +91,7 @@ def read(directory: Path) -> Results:
     results.starts = [Start(**entry) for entry in values.get("starts", ())]
     results.files = [FilesCost(**entry) for entry in values.get("files", ())]
     results.alarms = [Alarm(**entry) for entry in values.get("alarms", ())]
+    results.in_flight = [InFlight(**entry) for entry in values.get("in_flight", ())]
     results.primaries = [Primary(**entry) for entry in values.get("primaries", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]
     results.repaired = [Repaired(**entry) for entry in values.get("repaired", ())]

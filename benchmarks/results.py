@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from benchmarks.copies import Copy
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
 from benchmarks.files import FilesCost
+from benchmarks.in_flight import BATCH, BOUND, EDITED, LOST, InFlight
 from benchmarks.live import CHANGED, EVENTS, FULL, LEDGER, LIVE, OWN, SOURCE, TARGET, LiveCost
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
@@ -114,6 +116,12 @@ ALARM_NOTES = """\
 The service audits a table of MySQL and PostgreSQL every minute and posts to a webhook. Time counts from before the UPDATE that damages a
 row, or puts it right, to the message; half a minute of it is the wait for the next run.
 """
+IN_FLIGHT_NOTES = f"""\
+A table of MySQL is written to while a batch sink, which holds a batch back for up to {BATCH:g} s, brings each change to PostgreSQL. Each
+audit lets a change take {BOUND:g} s: `history` with that `at_most`, two rechecks after {BOUND / 3:g} and {BOUND / 1.5:g} s, or `settle`
+with that lag. Seconds count to the end of the first run that names the wrong row; runs follow each other. A run is false if it names a row
+as wrong that is on its way.
+"""
 LIVE_NOTES = f"""\
 An audit by `exact` of a table in which nothing differs, with `summaries: live` and without, in turns, while a pipeline runs that brought a
 change of one row in {CHANGED} before. CPU seconds are those of the servers; DuckDB is a part of the auditor's process. "Events per CPU
@@ -147,6 +155,7 @@ class Results:
     files: list[FilesCost] = field(default_factory=list)
     primaries: list[Primary] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
+    in_flight: list[InFlight] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     repaired: list[Repaired] = field(default_factory=list)
@@ -163,6 +172,7 @@ class Results:
         sections: Sequence[tuple[str, str, Sequence[Any], Callable[[Any], str]]] = (
             ("The start of commands", START_NOTES, self.starts, _start_table),
             ("From damage to alarm", ALARM_NOTES, self.alarms, _alarm_table),
+            ("In flight or wrong", IN_FLIGHT_NOTES, self.in_flight, _in_flight_table),
             ("What audits do to a primary", PRIMARY_NOTES, self.primaries, _primary_table),
             ("Audits by live summaries", LIVE_NOTES, self.lives, _live_table),
             ("Kept sums of files", FILES_NOTES, self.files, _files_table),
@@ -432,6 +442,28 @@ def _alarm_table(alarms: Sequence[Alarm]) -> str:
     ]
     head = ["rows", "from", "times", "least", "median", "greatest"]
     return _table(head, body) + "".join(f"\n\nNot run: {each.why}." for each in alarms if each.why)
+
+
+def _in_flight_table(ways: Sequence[InFlight]) -> str:
+    head = [
+        "audit by",
+        "a run in which nothing is wrong",
+        "its verdicts",
+        *(f"{damage}, named after" for damage in (EDITED, LOST)),
+        "false runs",
+    ]
+    body = [
+        [
+            each.way,
+            f"{median(seconds for seconds, _ in each.runs):.1f} s",
+            ", ".join(f"{count} {verdict}" for verdict, count in sorted(Counter(verdict for _, verdict in each.runs).items())),
+            *(f"{median(each.named[damage]):.1f} s" for damage in (EDITED, LOST)),
+            f"{each.false} of {each.of}",
+        ]
+        for each in ways
+        if each.runs
+    ]
+    return _table(head, body) + "".join(f"\n\n{each.way}: not run: {each.why}." for each in ways if each.why)
 
 
 def _start_table(starts: Sequence[Start]) -> str:

@@ -293,12 +293,14 @@ def _add_run_command(command: AddCommand) -> None:
 
 def _add_run_commands(command: AddCommand) -> None:
     resume = _with_config(command("resume", _lazy("_runs", "resume"), "Resume a failed or cancelled run from its last completed chunk"))
-    resume.add_argument("run", metavar="RUN", help="run id or its first characters (see: auditor runs)")
+    resume.add_argument(
+        "run", metavar="RUN", help="run id or its first characters (see: auditor runs), or an audit, whose latest run is resumed"
+    )
     _add_report_options(resume)
     _add_quiet_option(resume)
 
     cancel = _with_server(_with_config(command("cancel", _lazy("_runs", "cancel"), "Cancel a run in any process; it can be resumed later")))
-    cancel.add_argument("run", metavar="RUN", help="run id or its first characters")
+    cancel.add_argument("run", metavar="RUN", help="run id or its first characters, or an audit, whose latest run is cancelled")
     cancel.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long to wait for its end (default: %(default)g)")
     _add_format_option(cancel, "text", "json")
 

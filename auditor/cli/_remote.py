@@ -176,26 +176,33 @@ def _listed(audit: Audit) -> ListedAudit:
     )
 
 
+def _latest_run(service: Client, what: str) -> Run:
+    """Return the run with this id, or the latest run of the audit with that name. Raises UnknownRun."""
+    if latest := service.runs(what, limit=1):
+        return latest[0]
+    if re.fullmatch("[0-9a-f]{4,32}", what):
+        return service.run(what)
+    from auditor.config import suggest
+
+    near = suggest(what, [audit.name for audit in service.audits()])
+    raise UnknownRun(f"there is no run and no audit that ran called {what!r}{near or '; list the runs with: GET /api/v1/runs'}")
+
+
 def _find_run(service: Client, run: str) -> tuple[Run, str]:
     """Return the run with this id, or the run of an audit's last verdict with lines on the audit's status."""
     from auditor.history.audit_status import status_label
     from auditor.report import formatting
 
-    latest = service.runs(run, limit=1)
-    if not latest:
-        if not re.fullmatch("[0-9a-f]{4,32}", run):
-            from auditor.config import suggest
-
-            near = suggest(run, [audit.name for audit in service.audits()])
-            raise UnknownRun(f"there is no run and no audit that ran called {run!r}{near or '; list the runs with: GET /api/v1/runs'}")
-        return service.run(run), ""
+    latest = _latest_run(service, run)
+    if latest.audit != run:
+        return latest, ""
     try:
         status = service.audit(run).status
     except UnknownAudit:  # it is no longer configured
-        return latest[0], ""
+        return latest, ""
     head = f"{formatting.visible(run)}: {status_label(status.status).upper()}"
     lines = [*status.reasons, *([status.last_run.note] if status.last_run and status.last_run.note else [])]
-    return service.run(status.run) if status.run else latest[0], "\n  ".join([head, *map(formatting.sentence, lines)])
+    return service.run(status.run) if status.run else latest, "\n  ".join([head, *map(formatting.sentence, lines)])
 
 
 def runs(options: argparse.Namespace) -> int:
@@ -218,7 +225,7 @@ def cancel(options: argparse.Namespace) -> int:
     from auditor.report import listing
 
     service = client(options)
-    cancelled = service.wait(service.cancel(options.run).run, seconds=options.wait)
+    cancelled = service.wait(service.cancel(_latest_run(service, options.run).run).run, seconds=options.wait)
     if options.format == "json":
         print_json(cancelled)
     else:

@@ -48,7 +48,8 @@ def resume(options: argparse.Namespace) -> int:
 
     interruption, me = Interruption(), current_user()
     with settings_and_store(options) as (configured, store), watching(options.quiet) as watch, stopped_by_signals(STOPPING) as stopped:
-        work = partial(stored_runs.resume, configured, store, options.run, watch, requested_by=me, interruption=interruption)
+        run = _latest_run(configured, store, options.run)
+        work = partial(stored_runs.resume, configured, store, run, watch, requested_by=me, interruption=interruption)
         reports = list(side_by_side([work], 1, stopped, interruption))
         for report in reports:
             notify_channels(configured, store, report)
@@ -63,8 +64,9 @@ def cancel(options: argparse.Namespace) -> int:
     from auditor.report import listing
     from auditor.service import stored_runs
 
-    with settings_and_store(options) as (_, store):
-        cancelled = as_run(stored_runs.cancel(store, options.run, wait=options.wait, by=current_user()))
+    with settings_and_store(options) as (configured, store):
+        run = _latest_run(configured, store, options.run)
+        cancelled = as_run(stored_runs.cancel(store, run, wait=options.wait, by=current_user()))
     if options.format == "json":
         print_json(cancelled)
     else:
@@ -224,6 +226,14 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
         return audits.find_run(configured, store, run), None
     standing = audits.get_standing(configured, store, run)
     return standing.run or latest[0], standing
+
+
+def _latest_run(configured: Settings, store: Store, what: str) -> str:
+    """Return the id of the run that is or starts with ``what``; or of the latest run of the audit with that name. Raises UnknownRun."""
+    from auditor.service import audits
+
+    latest = store_runs.list_runs(store, audit=what, limit=1)
+    return latest[0].run if latest else audits.find_run(configured, store, what).run
 
 
 def _run_report(configured: Settings, store: Store, options: argparse.Namespace) -> str:

@@ -257,14 +257,14 @@ _TEXTS, _NUMBERS = ("text", "char"), ("integer", "decimal")
 
 
 def _of_text(mapping: TypeMapping, pair: _Pair) -> Mapped | None:
-    """Return how a column of text is read that holds a boolean or a time, as which it is compared."""
+    """Return how a column of text is read that holds a boolean or a time."""
     real, dialect = pair.native[pair.other], pair.dialects[pair.side]
     text = dialect.text.column_characters(pair.expression[pair.side], pair.native[pair.side])
-    kind: Kind | None = None
-    if mapping == "boolean_text" and real.name == "boolean":
+    if mapping == "boolean_text" and real.name in ("boolean", "integer", "bit"):  # MySQL's booleans are whole numbers
         text = f"(CASE {dialect.text.lower(text)} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END)"
-        kind = Kind("boolean")
-    elif mapping == "clock_text" and real.name == "time":
+        return Mapped(pair.side, text, Kind("text"), real if real.name == "boolean" else None, "")
+    kind: Kind | None = None
+    if mapping == "clock_text" and real.name == "time":
         text, kind = _without_zeros(text, dialect), real
     elif mapping == "timestamp_text" and real.name in TIMESTAMPS:
         for old, new in (("T", " "), ("Z", ""), ("+00:00", "")):

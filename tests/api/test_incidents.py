@@ -92,9 +92,12 @@ def test_errors_are_in_the_words_of_their_door(
         ("show abcd", f"there is no run 'abcd'; list the runs with: auditor runs --server {url}"),
         ("show order", "there is no run and no audit that ran called 'order'; did you mean 'orders'"),
         ("differences order", "did you mean 'orders'"),
+        ("cancel order", "did you mean 'orders'"),
     ):
         assert main([*command.split(), "--server", url]) == 2, command
         assert expected in capsys.readouterr().err, command
+    assert main(["cancel", "orders", "--server", url]) == 0
+    assert "orders" in capsys.readouterr().out
 
 
 def test_client_and_command_line(

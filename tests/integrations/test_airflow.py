@@ -66,7 +66,7 @@ def test_a_match_lets_the_next_task_begin(gates: dict[str, dict[str, Any]], serv
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("runs_bad", "AirflowFailException: audit bad found a mismatch\nMISMATCH  bad: 1 row differs"),
+        ("runs_bad", "AirflowFailException: audit bad found a mismatch\nMISMATCH  bad: 1 of 100 rows differs: 1 missing"),
         ("runs_broken", "AirflowException: audit broken has no verdict: its run is failed, unknown"),
         ("runs_unknown", "AirflowFailException: the auditor refuses: 404: there is no audit 'nothing'"),
         ("waits_for_both", "AirflowFailException: bad: mismatch: run "),

@@ -13,7 +13,7 @@ import pytest
 import auditor
 from auditor import Report, Verdict, conventions, service
 from auditor.config import validate_settings
-from auditor.conventions import Convention, Mark
+from auditor.conventions import Convention, Mark, TypeMapping
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Difference
 from dialects import Kind
@@ -280,6 +280,87 @@ def test_types_that_tools_write_otherwise_are_compared_by_value(pair: LivePair, 
         assert report.differences
         assert [column.name for column in report.differences.named[0].columns] == [TYPED[place][0]]
     tables.execute(pair.source, f"DROP TABLE {SOURCE}")
+
+
+def written_as(mapping: TypeMapping, value: Any) -> tuple[Kind, Any]:
+    """Return the type of a column of a tool that writes values so, and such a value."""
+    midnight, epoch = dt.datetime.min, dt.datetime(1970, 1, 1)
+    match mapping:
+        case "boolean_text":
+            return Kind("text"), (value is not None and str(value).lower()) or None
+        case "clock_text":
+            return Kind("text"), value and value.isoformat()
+        case "timestamp_text":
+            return Kind("text"), value and f"{value.isoformat()}Z"
+        case "days":
+            return Kind("integer"), value and (value - epoch.date()).days
+        case "clock_microseconds":
+            return Kind("integer"), value and (dt.datetime.combine(midnight, value) - midnight) // dt.timedelta(microseconds=1)
+    assert mapping == "epoch"
+    return Kind("integer"), value and (value - epoch) // dt.timedelta(microseconds=1)
+
+
+MAPPED: Mapping[str, Sequence[TypeMapping]] = {
+    "boolean": ["boolean_text"],
+    "timestamp": ["epoch", "timestamp_text"],
+    "date": ["days"],
+    "time": ["clock_microseconds", "clock_text"],
+}
+"""What a tool may be known to write in place of a type."""
+
+
+@pytest.mark.slow_on("mariadb")
+@pytest.mark.few
+@pytest.mark.parametrize("pair", ENGINES, indirect=True)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("airbyte", "debezium", "dms") else pytest.mark.slow) for name in conventions.NAMES]
+)
+def test_types_of_each_tool_are_compared_by_value(pair: LivePair, name: str) -> None:
+    """Each column that a tool is known to write otherwise, in each such way, beside the same column as it is: any damage is named."""
+    known = conventions.by_name(name)
+    source_columns, values, target_columns, targets = (
+        [TYPED[0]],
+        [[row[0]] for row in TYPED_ROWS],
+        [TYPED[0]],
+        [[row[0]] for row in TYPED_ROWS],
+    )
+    for place in (1, 2, 4, 5):
+        column, kind = TYPED[place]
+        for mapping in (None, *(each for each in MAPPED[kind.name] if each in known.types)):
+            source_columns.append((f"{column}_{mapping or 'same'}", kind))
+            written = [(kind, row[place]) if mapping is None else written_as(mapping, row[place]) for row in TYPED_ROWS]
+            target_columns.append((source_columns[-1][0], written[0][0]))
+            for number, row in enumerate(TYPED_ROWS):
+                values[number].append(row[place])
+                targets[number].append(written[number][1])
+    assert {mapping for each in MAPPED.values() for mapping in each} >= set(known.types)
+    own = own_columns(known, Kept(("", Decimal(0))))
+    target_columns += [(column, kind) for column, (kind, _) in own.items()]
+    rows = [[*row, *(value for _, value in own.values())] for row in targets]
+    tables.make(pair.source, SOURCE, source_columns, values, ["id"])
+    tables.make(pair.target, TARGET, target_columns, rows)
+    report = compare(pair, name)
+    assert report.verdict is Verdict.MATCH, report.reasons
+    damaged = [list(row) for row in rows]
+    for place in range(1, len(source_columns)):
+        damaged[place % 2][place] = None
+    tables.make(pair.target, TARGET, target_columns, damaged)
+    report = compare(pair, name)
+    assert named(report) == {("changed", "1"), ("changed", "2")}
+    assert report.differences
+    found = {column.name for row in report.differences.named for column in row.columns}
+    assert found == {column for column, _ in source_columns[1:]}
+    tables.execute(pair.source, f"DROP TABLE {SOURCE}")
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-duckdb"), indirect=True)
+def test_bits_of_mysql_are_booleans_of_a_tool(pair: LivePair) -> None:
+    tables.execute(pair.source, f"CREATE TABLE {SOURCE} (id int PRIMARY KEY, paid bit(1))")
+    tables.execute(pair.source, f"INSERT INTO {SOURCE} VALUES (1, b'1'), (2, b'0'), (3, NULL), (4, b'1')")
+    tables.make(pair.target, TARGET, [TYPED[0], ("paid", Kind("text"))], [(1, "TRUE"), (2, "false"), (3, None), (4, "false")])
+    report = compare(pair, {"types": ["boolean_text"]})
+    tables.execute(pair.source, f"DROP TABLE {SOURCE}")
+    assert named(report) == {("changed", "4")}, report.reasons
 
 
 @pytest.mark.parametrize("pair", chosen_pairs("postgres-duckdb"), indirect=True)

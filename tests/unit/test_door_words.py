@@ -43,6 +43,11 @@ NEAR = {
     "report --run shop.custmers": "did you mean 'shop.customers'?",
     "evidence shop.custmers": "did you mean 'shop.customers'?",
     "show definde": "did you mean 'defined'?",
+    "resume shop.custmers": "did you mean 'shop.customers'?",
+    "cancel shop.custmers": "did you mean 'shop.customers'?",
+    "resume shop.customers": "is done; start a new run: auditor run shop.customers",
+    "resume alone": "audit alone has not run yet; run it: auditor run alone",
+    "cancel shop": "'shop' is a group of tables",
     "trace alone": "audit alone has not run yet; run it: auditor run alone, or name keys: --key",
     "show alone": "audit alone has not run yet; run it: auditor run alone",
     "evidence shop.customers": "of shop.customers has no evidence: none was configured when it ended",
@@ -61,6 +66,8 @@ def test_an_unknown_run_or_audit_is_answered_with_the_nearest(workdir: Path, cap
         assert main(command.split()) in (2, 3), command
         error = capsys.readouterr().err
         assert expected in error, (command, error)
+    assert main(["cancel", "shop.customers"]) == 0
+    assert "shop.customers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
