@@ -1,4 +1,4 @@
-"""Iceberg tables in catalogues over HTTP, Iceberg's own REST server and Glue: filled by a pipeline, read by an audit."""
+"""Iceberg tables in catalogues of servers, Iceberg's own REST server, Hive and Glue: filled by a pipeline, read by an audit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDERS = table(id="bigint", item="varchar(40) null")
 MARK = f"auditor/{PIPELINE}/shop.orders"
 
 
-@pytest.fixture(params=["rest", "glue"])
+@pytest.fixture(params=["rest", "hive", "glue"])
 def properties(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """What leads to a catalogue of each kind."""
     for name, value in {"ACCESS_KEY_ID": "tests", "SECRET_ACCESS_KEY": "tests", "REGION": "eu-central-1"}.items():
