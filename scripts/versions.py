@@ -28,7 +28,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -73,7 +73,7 @@ class Version:
         return f"{self.engine} {self.number}"
 
 
-NOT_FOUND = "no package of it was found; its cell can be filled by `auditor certify`"
+NOT_FOUND = "no package of it was found; `auditor certify` can try yours"
 
 VERSIONS = (
     *(Version("postgres", number, "maven") for number in ("12.22.0", "13.22.0", "14.18.0")),
@@ -345,35 +345,53 @@ def _run(command: Sequence[str]) -> None:
         raise NotToBeHad(f"{Path(command[0]).name} could not fetch it: {said[-200:]}")
 
 
-def summarise(cell: Cell) -> str:
-    """Return in a few words what a version's tests said."""
+def summarise(*cells: Cell) -> str:
+    """Return in a few words what the tests of versions with the same outcome said."""
+    cell = cells[0]
     if cell.missing:
         return f"not tried: {cell.missing}"
     if cell.refused:
         return f"refused: {cell.refused}"
-    without = f", {cell.without:,} refused as pipelines need Spark 4.2" if cell.without else ""
-    return f"{cell.passed:,} passed, {len(cell.failed):,} failed, {cell.skipped:,} skipped{without}, in {cell.seconds // 60} min"
+    counts = {
+        "passed": [one.passed for one in cells],
+        "failed": [len(one.failed) for one in cells],
+        "skipped": [one.skipped for one in cells],
+    }
+    said = [f"{min(found):,}{f' to {max(found):,}' if min(found) < max(found) else ''} {name}" for name, found in counts.items()]
+    if cell.without:
+        said.append(f"{cell.without:,} refused as pipelines need Spark 4.2")
+    only = "" if set(cell.tests) == set(TESTS) else f"; only {', '.join(cell.tests)}"
+    return f"{', '.join(said)}{only}"
 
 
 def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:
-    """Return docs/versions.md: a row for each version, in the order of VERSIONS, the certificates, and the tests that fail, by version."""
+    """Return docs/versions.md: a row for the versions of an engine with the same outcome, the certificates, and the tests that fail."""
     by_version = {(cell.engine, cell.version): cell for cell in cells}
-    rows, failing = [], []
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    failing = []
     for version in VERSIONS:
-        cell = by_version.get((version.engine, version.number))
-        name = f"{NAMES[version.engine]} {version.number}"
-        outcome = summarise(cell) if cell else f"not tried: {version.missing or 'its tests were not run'}"
-        rows.append(f"| {name} | {outcome} | {', '.join(cell.tests) if cell else ''} | {cell.on if cell else ''} |")
-        if cell and cell.failed:
+        missing = Cell(version.engine, version.number, "", missing=version.missing or "its tests were not run")
+        cell = by_version.get((version.engine, version.number), missing)
+        kind = ("failed" if cell.failed else "passed", cell.missing, cell.refused, str(cell.without), *cell.tests)
+        groups.setdefault((cell.engine, cell.on, *kind), []).append(cell)
+        if cell.failed:
             more = len(cell.failed) - MOST_NAMED
             named = [*(f"- `{test}`" for test in cell.failed[:MOST_NAMED]), *([f"- and {more:,} more"] if more > 0 else [])]
-            failing += [f"### {name}", "", *named, ""]
-    certified = [
-        f"| {file.server or NAMES.get(file.engine, file.engine)} | {' '.join(str(certificate.cell(file)).replace('|', '/').split())} |"
-        f" {sum(check.outcome == 'passed' for check in file.checks):,} | {file.made.date().isoformat()} |"
-        for file in certificates
+            failing += [f"### {NAMES[version.engine]} {version.number}", "", *named, ""]
+    rows = [
+        f"| {NAMES[group[0].engine]} {', '.join(one.version for one in group)} | {summarise(*group)} | {group[0].on} |"
+        for group in groups.values()
     ]
-    head = ["# Versions", "", INTRODUCTION, "", "| version | outcome | tests | on |", "|---|---|---|---|"]
+    alike: dict[str, list[str]] = {}
+    for file in certificates:
+        found = certificate.cell(file)
+        found = replace(found, names=tuple(name for name in found.names if not name.endswith(FOREIGN_PARTS)))
+        outcome = " ".join(str(found).replace("|", "/").split())
+        passed = sum(check.outcome == "passed" for check in file.checks)
+        row = f"{outcome} | {passed:,} | {file.made.date().isoformat()}"
+        alike.setdefault(row, []).append(file.server or NAMES.get(file.engine, file.engine))
+    certified = [f"| {', '.join(servers)} | {row} |" for row, servers in alike.items()]
+    head = ["# Versions", "", INTRODUCTION, "", "| version | outcome | on |", "|---|---|---|"]
     said = [
         "",
         "## What differs",
@@ -392,24 +410,23 @@ def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:
 
 
 INTRODUCTION = """\
-What the tests of each engine said of its versions: audits of it alone and in pairs, pipelines and repairs. `make versions` fetches each
-version, runs these tests and writes this page. A version that is not here, or was not tried, is named by every report and status of an
-audit that meets it."""
+On which versions of each engine the tests ran: audits, pipelines and repairs. `make versions` fetches each version, runs the tests and
+writes this page. Reports name a version that was not tried."""
 
 DIFFERS = (
-    "PostgreSQL before 15 has no MERGE: a pipeline's merge deletes and inserts there. It has no NUMERIC with a scale below zero or above"
-    " its precision, and no unique index of which NULLS are NOT DISTINCT; tests of these are left out.",
+    "PostgreSQL before 15 has no MERGE: a pipeline's merge deletes and inserts there.",
     "MariaDB 10.5.28, 10.6.21, 10.11.11, 11.4.5 and 11.7.2 lose values of rows that are inserted from another table before a trigger"
     " ([MDEV-36026](https://jira.mariadb.org/browse/MDEV-36026)): a pipeline refuses a target's table with such a trigger.",
-    "DuckDB before 2 cuts nanoseconds towards 1970 where they are stored as microseconds, and 2 rounds them. An audit compares as 2"
-    " rounds, so that it names rows of nanoseconds that an earlier DuckDB stored in fewer digits.",
-    "Spark 4.1 and 4.2 have the type TIME, and no function that writes a time of day: such a column is none that can be compared.",
-    "PySpark 4.0 leaves sockets to be closed by the garbage collection, of which Python warns.",
+    "DuckDB before 2 cuts nanoseconds where they are stored as microseconds, and 2 rounds them. An audit compares as 2 rounds, so it names"
+    " rows that an earlier DuckDB stored.",
+    "Spark 4.1 and 4.2 have the type TIME, but no function that writes a time of day: such a column cannot be compared.",
 )
 
 CERTIFIED = """\
-What [`auditor certify`](certify.md) found on servers. It needs no test of this project, so that anybody can send in the file that it
+What [`auditor certify`](certify.md) found on servers, without parts that are for other engines. Anybody can send in the file that it
 writes."""
+FOREIGN_PARTS = ("is to be asked for by hand)", "has no log that pipelines read)")
+"""How a certificate's reasons end for parts that are not for its engine."""
 
 
 def _parser() -> argparse.ArgumentParser:

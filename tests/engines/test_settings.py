@@ -1,6 +1,6 @@
 """Settings of servers, roles and processes, each at its worst, change nothing of what a run finds; those that nobody can undo are refused.
 
-The table in docs/sessions.md lists them all.
+docs/sessions.md names the most important ones for people.
 """
 
 from __future__ import annotations

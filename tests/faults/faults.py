@@ -29,15 +29,15 @@ class Fault:
     """By method, why it raises no alarm although something is wrong."""
 
 
-TIMES = {"counts": "of times it compares the least, the greatest, and how many are NULL"}
-LENGTHS = {"counts": "of texts it compares the number of characters, and how many are NULL"}
-FLOATS = {"counts": "of floating-point numbers it compares the least, the greatest, and how many are NULL"}
-IN_TARGET = {"segment audit": "it compares what was staged with the log, and does not look into the target"}
-DECODED = {"live summaries": "its sums are of the events as they were decoded, and so is the target; a rescan sees it"}
-NOT_LOGGED = {"live summaries": "the stream that keeps its sums does not have it; a rescan sees it"}
+TIMES = {"counts": "of times it compares the least, the greatest and the number of NULLs"}
+LENGTHS = {"counts": "of texts it compares the number of characters and of NULLs"}
+FLOATS = {"counts": "of floats it compares the least, the greatest and the number of NULLs"}
+IN_TARGET = {"segment audit": "it does not look into the target"}
+DECODED = {"live summaries": "its sums are of the decoded events; a rescan sees it"}
+NOT_LOGGED = {"live summaries": "the stream does not have it; a rescan sees it"}
 IN_NEITHER = {"segment audit": "both of its sides come from the log", **NOT_LOGGED}
 
-DECODING, STAGING, FILES, MERGE, TARGET, LOG = "decoding", "between decoding and staging", "staged files", "merge", "target", "source's log"
+DECODING, STAGING, FILES, MERGE, TARGET, LOG = "decoding", "after decoding", "staged files", "merge", "target", "source's log"
 
 FAULTS: dict[str, Fault] = {
     "no fault": Fault("nowhere", places.nothing),

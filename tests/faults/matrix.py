@@ -56,15 +56,39 @@ def check(fault: str, row: Row) -> Iterable[str]:
             yield f"{fault}: {method} does raise an alarm, and the matrix explains why it does not: {found.sentence}"
 
 
+FIRST = ["fault", "where", "wrong in the target"]
+
+
+def read(table: str) -> dict[str, dict[str, str]]:
+    """Return, by fault and column, the cells of a table that `render` returned."""
+    head, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("| "))
+    return {
+        fault: {name: cell for names, cell in zip(head[1:], row[1:], strict=True) for name in names.split(", ")}
+        for row in rows
+        for fault in row[0].split("; ")
+        if fault in FAULTS
+    }
+
+
 def render(rows: Mapping[str, Row], before: str) -> str:
-    """Return the table in Markdown, and why methods miss faults: of these faults what was found now, of others what is ``before``."""
-    lines = {line.strip("| ").split(" | ")[0]: line for line in before.splitlines() if line.startswith("|")}
+    """Return the table in Markdown, and why methods miss faults: of these faults what was found now, of others what is in ``before``.
+
+    Faults of which the same was found share a row, and methods that say the same of all faults a column.
+    """
+    cells = read(before) if before.strip() else {}
     for fault, row in rows.items():
-        cells = [f"{found.seconds:.1f} s" if found.caught else "–" for found in row.found.values()]
-        lines[fault] = f"| {' | '.join([fault, FAULTS[fault].place, row.damage or 'nothing', *cells])} |"
-    head = ["fault", "where", "wrong in the target", *METHODS]
-    rules = [f"| {' | '.join(one)} |" for one in (head, ["---"] * len(head))]
-    return "\n".join(["", *rules, *(lines[fault] for fault in FAULTS if fault in lines), "", *_explanations(), ""])
+        said = {method: "yes" if row.found[method].caught else "–" for method in METHODS}
+        cells[fault] = {"where": FAULTS[fault].place, "wrong in the target": row.damage or "nothing", **said}
+    faults: dict[tuple[str, ...], list[str]] = {}
+    for fault in FAULTS:
+        if fault in cells:
+            faults.setdefault(tuple(cells[fault][name] for name in [*FIRST[1:], *METHODS]), []).append(fault)
+    columns: dict[tuple[str, ...], list[str]] = {}
+    for place, name in enumerate([*FIRST[1:], *METHODS]):
+        columns.setdefault(tuple(row[place] for row in faults), []).append(name)
+    head = ["fault", *(", ".join(names) for names in columns.values())]
+    table = [head, ["---"] * len(head), *zip(("; ".join(names) for names in faults.values()), *columns, strict=True)]
+    return "\n".join(["", *(f"| {' | '.join(row)} |" for row in table), "", *_explanations(), ""])
 
 
 def _explanations() -> Iterator[str]:

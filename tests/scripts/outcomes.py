@@ -6,7 +6,7 @@ import re
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +26,15 @@ ORDER = ("wrong", "ended", "stopped", "not comparable", "not carried", "match", 
 
 MEANING = {
     "match": "every table that was carried was equal in both targets, at every point",
-    "stopped": "a table stopped, with a sentence that says why; no other was wrong",
-    "ended": "the whole pipeline was refused, with a sentence, because the script deleted the source's log or did what no log can show",
-    "not comparable": "an audit refused a table, with a sentence; both sides had as many rows",
-    "not carried": "it has views or sequences, which are passed by; all tables were equal",
-    "empty": "its tables had no rows when they were looked at",
-    "locked": "it held its tables locked, left one crashed, ended its server, or took too long to be played to its end",
-    "nothing": "it made no table that was there at a point",
-    "not run": "it could not run here",
-    "wrong": "a table differed without a word, or an error that nobody knows",
+    "stopped": "the pipeline stopped a table and said why; no other table was wrong",
+    "ended": "the whole pipeline was refused with a reason, such as a deleted log",
+    "not comparable": "an audit refused a table with a reason; both sides had as many rows",
+    "not carried": "it has views or sequences, which pipelines do not carry; all tables were equal",
+    "empty": "its tables had no rows when they were audited",
+    "locked": "it held its tables locked, left one crashed, ended its server, or took too long",
+    "nothing": "it had no table when audits ran",
+    "not run": "most need a server with other options or built for debugging",
+    "wrong": "a table differed and nothing was reported, or an unknown error came up",
 }
 """What each outcome of a script means, in the order of the page."""
 
@@ -172,32 +172,24 @@ def plain(sentence: str) -> str:
 
 
 def render(tally: Tally, suites: Sequence[str], version: str, seed: int, longest: int) -> str:
-    """Return the tables of the page."""
-    kinds = {suite: Counter(one.kind for one in tally.outcomes if one.script.suite == suite) for suite in suites}
+    """Return the table of the page."""
+    kinds = Counter(one.kind for one in tally.outcomes)
     tables = Counter(found.kind for one in tally.outcomes for *_, found in one.tables)
-    played = sum(one.kind != "not run" for one in tally.outcomes)
-    ran = f"On {version}, of scripts of at most {longest:,} characters, seed {seed}: {played:,} ran"
+    played = len(tally.outcomes) - kinds["not run"]
+    ran = f"On {version}, suites {', '.join(suites)}, scripts of at most {longest:,} characters, seed {seed}: {played:,} ran"
     lines = [
         "",
         f"{ran}, and {tables['match']:,} audits of single tables said `match`.",
         "",
-        f"| outcome | {' | '.join(suites)} | all | means |",
-        f"| --- | {' | '.join('--:' for _ in suites)} | --: | --- |",
+        "| outcome | scripts | means |",
+        "| --- | --: | --- |",
+        *(f"| {kind} | {kinds[kind]:,} | {means} |" for kind, means in MEANING.items()),
     ]
-    for kind, means in MEANING.items():
-        counts = [kinds[suite][kind] for suite in suites]
-        lines.append(f"| {kind} | {' | '.join(f'{one:,}' for one in counts)} | {sum(counts):,} | {means} |")
-    reasons = Counter(re.sub(r":.*", "", one.why_not, flags=re.DOTALL) for one in tally.outcomes if one.why_not)
-    lines += ["", "| why a script could not run | scripts |", "| --- | --: |", *_rows(reasons.most_common())]
     return "\n".join([*lines, ""])
 
 
-def _rows(counts: Iterable[tuple[str, int]]) -> list[str]:
-    return [f"| {text.replace('|', chr(92) + '|').replace(chr(10), ' ').replace('<', '&lt;')} | {count:,} |" for text, count in counts]
-
-
-def write(tables: str) -> None:
-    """Write the tables into the page."""
+def write(table: str) -> None:
+    """Write the table into the page."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}{tables}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}{table}\n{END}{after}", encoding="utf-8")
