@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import boto3
 import duckdb
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+import dialects
 from auditor.config import Audit
 from auditor.model import Verdict
 from auditor.pipeline.reset import forget_positions
@@ -233,6 +237,28 @@ def test_a_table_that_was_renamed_stops(road: Road) -> None:
     report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
     assert report.state == "stopped" and "a pipeline renames no tables of this target; rename the table there" in report.reason
     assert road.rows() == [(1, "a")]
+
+
+def test_a_table_that_was_made_anew_is_another(tmp_path: Path) -> None:
+    """Its pointer has a version of the same number; a session that stays open reads what it lists now, except within a snapshot."""
+    uri = f"{tmp_path}/orders"
+
+    def make(number: int) -> None:
+        shutil.rmtree(uri, ignore_errors=True)
+        files = rows.write_files(uri, {}, 0, pa.table({"id": pa.array([number], pa.int64())}).to_batches())
+        LocalPointer(uri).replace(Pointer(0, {"id": "BIGINT"}, files), None)
+
+    with closing(dialects.connect(f"parquet://{tmp_path}")) as reader:
+        for number in range(3):
+            make(number)
+            assert reader.query('SELECT "id" FROM "orders"') == [(number,)]
+        reader.begin()
+        assert reader.query('SELECT "id" FROM "orders"') == [(2,)]
+        make(3)
+        with pytest.raises(errors.EngineError):
+            reader.query('SELECT "id" FROM "orders"')
+        reader.end()
+        assert reader.query('SELECT "id" FROM "orders"') == [(3,)]
 
 
 def test_a_document_of_another_format_is_refused(tmp_path: Path) -> None:
