@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
+LIVE = "with summaries: live the source is scanned by the first run, by a rescan, and while the sums cannot be used; else it costs nothing"
+"""What a plan says of the source's cost, which is that of such a scan."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """The plan of an audit, or the error that prevents it from running."""
@@ -73,10 +77,10 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
 
             files = FileSummaries(audit, KeptFileSums(store, name))
     with _open_reader(name, audit, settings, kept) as reader:
-        if files is None:
-            return build.build_plan(name, audit, reader, earlier)
-        files.recall(reader)
-        return build.build_plan(name, audit, reader, earlier, partial(files.expect, reader))
+        if files:
+            files.recall(reader)
+        plan = build.build_plan(name, audit, reader, earlier, partial(files.expect, reader) if files else None)
+    return dataclasses.replace(plan, notes=(*plan.notes, LIVE)) if audit.summaries else plan
 
 
 def describe_tables(settings: Settings, name: str, audit: Audit) -> dict[Side, Endpoint]:

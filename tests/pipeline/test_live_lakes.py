@@ -24,7 +24,7 @@ from auditor.pipeline.merge.merge_by_commits import mark_names
 from auditor.points import armed
 from auditor.run.file_summaries import FileSummaries
 from auditor.run.live.running_sums import Link
-from auditor.service import running
+from auditor.service import planning, running
 from auditor.store import live_epochs
 from tests import icebergs
 from tests.live import Engines
@@ -161,6 +161,8 @@ def test_neither_side_is_scanned_and_what_others_wrote_is_named(road: LakeRoad) 
         assert second.verdict is Verdict.MATCH and is_live(second), second.reasons
         assert second.reasons[0].endswith("the source itself was not read")
         assert (second.cost["source"].scan_bytes, second.cost["source"].seconds) == (0, 0.0)
+        planned = planning.make_plan(road.settings, AUDIT, road.settings.audits[AUDIT], road.store)
+        assert planned.notes[-1] == planning.LIVE and "target" in planned.files
         again, versions = road.audit(), road.versions()
         assert again.verdict is Verdict.MATCH and is_live(again)
         assert (again.files["target"].read, again.files["target"].read_bytes) == (0, 0), "no file is new"
