@@ -97,8 +97,8 @@ SHUFFLED_NOTES = """\
 Two equal tables of DuckDB, read in ranges of the key, beside one statement a side: the slower side's seconds.
 """
 WRITES_NOTES = """\
-Audits by `exact` whose reading is chosen by the writes since the last match, beside the same audits without them, in turns. Hot tables are
-written in a fifth of their keys, uniform ones in every fiftieth row. Ratios below 1 are won; near 1 both read the same.
+Audits by `exact` whose reading is chosen by the writes since the last match, as a multiple of the same audits without them, in turns: below
+1 is won, near 1 both read the same. Hot tables are written in a fifth of their keys, uniform ones in every fiftieth row.
 """
 FILES_NOTES = """\
 A Delta table of five columns compared with itself by `exact`; without `files: kept` both sides are read. CPU seconds are the auditor's, in
@@ -269,10 +269,16 @@ def _sizes_table(rows: Sequence[Row]) -> str:
 def _stream_table(streams: Sequence[Stream]) -> str:
     ran = [stream for stream in streams if stream.rates]
     labels = list(dict.fromkeys(label for stream in ran for label in stream.rates))
-    body = [[label, *(f"{stream.rates[label]:,.0f}" if label in stream.rates else "" for stream in ran)] for label in labels]
-    body.append(["times mysql-replication", *(f"{stream.rates[DECODED] / stream.rates[OTHER]:.1f}" for stream in ran)])
+    body = [
+        [
+            f"{stream.engine} {stream.server.partition('-')[0]}",
+            *(f"{stream.rates[label]:,.0f}" if label in stream.rates else "" for label in labels),
+            f"{stream.rates[DECODED] / stream.rates[OTHER]:.1f}",
+        ]
+        for stream in ran
+    ]
     left_out = "".join(f"\n\n{stream.engine}: not run: {stream.why}." for stream in streams if stream.why)
-    return _table(["per CPU second", *(f"{stream.engine} {stream.server.partition('-')[0]}" for stream in ran)], body) + left_out
+    return _table(["per CPU second", *labels, "times mysql-replication"], body) + left_out
 
 
 def _road_table(roads: Sequence[Road]) -> str:
@@ -372,23 +378,21 @@ def _shuffled_table(costs: Sequence[ShuffledCost]) -> str:
 
 
 def _writes_table(costs: Sequence[WritesCost]) -> str:
-    head = ["pair", "rows", "scenario", "at once", "seconds", "without", "ratio", "CPU seconds", "without", "ratio", "bytes", "without"]
+    ran = [cost for cost in costs if cost.seconds]
+    pairs = list(dict.fromkeys((cost.pair, cost.rows) for cost in ran))
     body = [
         [
-            cost.pair,
-            f"{cost.rows:,}",
-            cost.scenario,
-            f"{cost.at_once:,}",
-            *(f"{median(cost.seconds[how]):.2f}" for how in (KNOWN, UNKNOWN)),
-            f"{cost.ratio(cost.seconds):.2f}",
-            *(f"{median(cost.cpu[how]):.2f}" for how in (KNOWN, UNKNOWN)),
-            f"{cost.ratio(cost.cpu):.2f}",
-            *(f"{cost.bytes[how]:,}" for how in (KNOWN, UNKNOWN)),
+            scenario,
+            *(
+                f"{cost.ratio(cost.seconds):.2f}, {cost.ratio(cost.cpu):.2f}, {cost.bytes[KNOWN] / cost.bytes[UNKNOWN]:.2f}"
+                for pair in pairs
+                for cost in ran
+                if (cost.pair, cost.rows, cost.scenario) == (*pair, scenario)
+            ),
         ]
-        for cost in costs
-        if cost.seconds
+        for scenario in dict.fromkeys(cost.scenario for cost in ran)
     ]
-    return _table(head, body)
+    return _table(["scenario", *(f"{pair}, {rows:,} rows: seconds, CPU, bytes" for pair, rows in pairs)], body)
 
 
 def _files_table(costs: Sequence[FilesCost]) -> str:

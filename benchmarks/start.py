@@ -126,11 +126,9 @@ def _own(job: Job) -> Iterator[_Command]:
     table = job.damage.shape.table
     lines = {
         "--version": ["--version"],
-        "--help": ["--help"],
         f"run, {ROWS:,} rows, stored": ["run", "duel", "--quiet"],
         f"run, {ROWS:,} rows, not stored": ["run", "duel", "--quiet", "--no-store"],
         f"diff, {ROWS:,} rows": ["diff", "--quiet", job.source.url, table, job.target.url, table],
-        "ls, 1 audit": ["ls"],
         f"ls, {AUDITS} audits": ["ls", "--config", "many.yaml"],
         "check, 1 audit": ["check"],
         f"check, {AUDITS} audits in DuckDB": ["check", "--config", "many.yaml"],
