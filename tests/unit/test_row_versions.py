@@ -8,7 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pytest
+
 from auditor.compare.row_versions import NO_ROW, WRONG, Coverage, Version, judge
+from auditor.pipeline.versions import files
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 AT_MOST = 30.0
@@ -158,3 +162,20 @@ def test_what_the_log_does_not_say_is_wrong() -> None:
 def test_a_row_that_is_newer_than_the_source_was_read_is_right() -> None:
     changes = (Version(1, at(0), 1, 2), Version(2, at(99), 2, NO_ROW))
     assert judge(changes, (2,), (), Coverage(at(-100), at(100), AT_MOST)).kind == "current"
+
+
+@pytest.mark.parametrize(("changes_of_a_key", "most"), [(1, 28), (10, 24), (1000, 24)])
+def test_a_version_takes_few_bytes(changes_of_a_key: int, most: float) -> None:
+    """A version has the hash of its row, of its key, and, if it is the key's first in the file, of the row before."""
+    count, chance = 20_000, random.Random(5)
+    keys = [chance.getrandbits(63) for _ in range(count // changes_of_a_key)]
+    states = dict.fromkeys(keys, 0)
+    rows = []
+    for number in range(count):
+        key = chance.choice(keys) if changes_of_a_key > 1 else keys[number]
+        before, states[key] = states[key] or chance.getrandbits(63), chance.getrandbits(63)
+        rows.append((key, before, states[key], number * 100 + chance.randrange(100), 1_000_000_000_000_000 + number * 1000))
+    versions = pa.table([pa.array(column) for column in zip(*rows, strict=True)], names=files.SCHEMA.names).cast(files.SCHEMA)
+    content = files.pack(versions)
+    assert files.unpack(content).equals(versions)
+    assert 8 < len(content) / count < most
