@@ -115,6 +115,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection of a client."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body after its head would wait for an acknowledgement that the client delays
     engine: Engine
 
     def do_POST(self) -> None:
