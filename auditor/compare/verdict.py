@@ -73,10 +73,10 @@ def conclude(
             " account for it, so nothing is claimed about them; run the audit again, and report a bug if this repeats"
         )
     confirmed = any(getattr(differences, kind) for kind in KINDS)
-    unread = comparison.skipped or differences.unaccounted or differences.undecided
+    unread, undecided = comparison.skipped or differences.unaccounted, differences.unsettled or differences.undecided
     judged = judge_threshold(threshold, compute_bounds(comparison, jaccard, differences))
     allowed = judged.verdict is Verdict.MATCH and not unread
-    if not estimated and not confirmed and not (differences.unsettled and allowed):
+    if not estimated and not confirmed and not (undecided and allowed):
         return _conclude_without_differences(comparison, differences, reasons)
     if allowed:
         return Verdict.MATCH, (*reasons, *judged.reasons, *_warnings(threshold, compute_bounds(comparison, jaccard, differences)))
@@ -86,7 +86,7 @@ def conclude(
         return Verdict.UNKNOWN, (*reasons, "no difference was confirmed, and estimated partitions cannot be rechecked; run the audit again")
     if judged.verdict is Verdict.MISMATCH:
         return Verdict.MISMATCH, (*reasons, *judged.reasons)
-    if differences.unsettled or unread:
+    if undecided or unread:
         sentence = "confirmed differences are within the threshold, but with unsettled or uncompared rows they may exceed it"
         return Verdict.UNKNOWN, (*reasons, *judged.reasons, sentence)
     return Verdict.UNKNOWN, (*reasons, *judged.reasons)
@@ -290,7 +290,8 @@ class Judgement:
 def compute_bounds(comparison: Comparison, similar: Jaccard, differences: Differences | None = None) -> Bounds:
     """Return the bounds of the similarity and of the differing rows. ``differences`` are those that were named, None if none were named.
 
-    Unsettled rows and rows that were not compared count as equal in what is likely, and as different in what is certain.
+    Unsettled rows, and rows that were not compared or whose documents were not, count as equal in what is likely, and as different in
+    what is certain.
     """
     counts = comparison.rows.values()
     gap = max(counts, default=0) - min(counts, default=0)
@@ -301,7 +302,8 @@ def compute_bounds(comparison: Comparison, similar: Jaccard, differences: Differ
         estimated = differences.partitions["estimated"] > 0
         fewest = max(named, fewest) if estimated else named
         is_known = not (estimated or comparison.skipped or differences.unaccounted)
-        most = named + differences.unsettled if is_known else max(named + differences.unsettled, most)
+        counted = named + differences.unsettled + differences.undecided
+        most = counted if is_known else max(counted, most)
     return Bounds(similar, fewest, most, max(counts, default=0))
 
 

@@ -168,6 +168,12 @@ def test_what_the_limits_leave_is_unknown_unless_rows_differ_for_certain(pair: L
         report = audit(pair, **settings)
         assert report.verdict is Verdict.UNKNOWN, (settings, report.reasons)
         assert "JSON documents" in " ".join(report.reasons), settings
+    masked = audit(pair, columns={"override": {"doc": {"mask": True}}})
+    assert masked.differences and masked.jaccard
+    written_otherwise = masked.differences.undecided
+    assert masked.jaccard.least == (600 - 2 * written_otherwise) / (600 + 2 * written_otherwise) < masked.jaccard.score.value == 1
+    for rows, verdict in ((written_otherwise, Verdict.MATCH), (written_otherwise - 1, Verdict.UNKNOWN)):
+        assert audit(pair, columns={"override": {"doc": {"mask": True}}}, threshold={"rows": rows}).verdict is verdict
     assert audit(pair, json="text").verdict is Verdict.MISMATCH
     assert audit(pair, columns={"exclude": ["doc"]}).verdict is Verdict.MATCH
     tables.execute(pair.target, "DELETE FROM documents_target WHERE id = 7")

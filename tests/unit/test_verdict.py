@@ -167,6 +167,25 @@ def test_threshold_is_compared_with_certain_and_likely_bounds(threshold: Thresho
     assert (named[0] is expected and number in named[1][-1]) or threshold == Threshold(), "also where exact estimates what it cannot name"
 
 
+@pytest.mark.parametrize(
+    ("counts", "allowed", "expected", "said"),
+    [
+        ({"changed": 1, "undecided": 2}, 3, Verdict.MATCH, "at most 3 differing rows are not more than the 3"),
+        ({"changed": 1, "undecided": 2}, 2, Verdict.UNKNOWN, "between 1 and 3 rows differ"),
+        ({"changed": 1, "undecided": 2}, 0, Verdict.MISMATCH, "1 differing rows"),
+        ({"undecided": 2}, 2, Verdict.MATCH, "at most 2 differing rows are not more than the 2"),
+        ({"undecided": 2}, 1, Verdict.UNKNOWN, "2 rows differ in the text of JSON documents"),
+        ({"changed": 1, "unsettled": 1, "undecided": 1}, 3, Verdict.MATCH, "at most 3 differing rows"),
+        ({"changed": 1, "unsettled": 1, "undecided": 1}, 2, Verdict.UNKNOWN, "between 1 and 3 rows differ"),
+    ],
+)
+def test_rows_whose_documents_were_not_compared_count_as_different_in_what_is_certain(
+    counts: dict[str, int], allowed: int, expected: Verdict, said: str
+) -> None:
+    verdict, reasons = conclude(comparison(Verdict.MISMATCH), differences(**counts), SIMILAR, Threshold(rows=allowed))
+    assert verdict is expected and any(said in reason for reason in reasons), reasons
+
+
 def test_published_score_is_compared_by_counts_alone(both: Tables) -> None:
     """Of 200 partitions one differs: the published score is 0.995, and for all that the sums tell one row of 2,000 or twenty."""
     both.damage("UPDATE t SET v = 'x' WHERE id = 7")

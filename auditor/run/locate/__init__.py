@@ -74,7 +74,8 @@ class Located:
     def similarity(self, cleared: int = 0, unsettled: int = 0) -> Jaccard | None:
         """Return how similar the tables are, if ``cleared`` of the differing rows are equal after all, and ``unsettled`` may be."""
         differing = max(0, self.differing_rows - cleared - unsettled)  # of rows that were not named, the most are taken as unsettled
-        return jaccard.similarity(self.rows, differing, self.rest, self.unknown_rows + unsettled)
+        undecided = 2 * self.differences.undecided  # each is a row of either side
+        return jaccard.similarity(self.rows, differing, self.rest, self.unknown_rows + unsettled + undecided)
 
 
 def locate_differences(reader: Reader, plan: Plan, aligned: Aligned, limits: Limits, *, resumed: bool = False) -> Located:
