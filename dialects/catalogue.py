@@ -39,7 +39,7 @@ class Place:
     timestamp: str | None = None
 
     def __str__(self) -> str:
-        state = f"@{self.version or self.timestamp}" if self.version is not None or self.timestamp else ""
+        state = f"@{self.timestamp if self.version is None else self.version}" if self.version is not None or self.timestamp else ""
         return (self.path or ".".join(self.parts)) + state
 
 

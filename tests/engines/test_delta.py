@@ -238,6 +238,7 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
     found = audit(tmp_path)
     assert found.verdict == "unknown" and "target: there is no table words, or this user may not see it" in str(found)
     assert TableRef(connection="lake", table="words", version=3).place == Place(("words",), version=3)
+    assert "there is no table words@0, or" in str(audit(tmp_path, version=0))
 
 
 def test_tables_in_s3(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
