@@ -79,3 +79,8 @@ class DataFiles(ABC):
     def confirm(self, session: Any, table: str, files: Sequence[DataFile]) -> None:
         """Raise SerializationConflict unless these files were all there while their rows were read: where no snapshot keeps them."""
         return
+
+
+def may_name(statement: str, column: str) -> bool:
+    """Return whether a statement of an engine that doubles quotation marks in names may name a column; capitals do not matter."""
+    return column.replace('"', '""').lower() in statement.lower()

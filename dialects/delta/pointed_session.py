@@ -86,27 +86,27 @@ class PointedSession(DeltaSession):
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root, may_write: bool, keep: float) -> None:
         super().__init__(dialect, server, connection, timeout, root, may_write)
         self._keep = keep
-        self._shown: dict[tuple[str, int], PointedTable] = {}
+        self._pointers: dict[tuple[str, int], PointedTable] = {}
         """The tables that the snapshot shows, by name and version."""
 
     def share_snapshot(self, sessions: Sequence[Session], table: str, helper: Session | None) -> bool:
         shared = super().share_snapshot(sessions, table, helper)
         for session in sessions:
             assert isinstance(session, PointedSession)
-            session._shown = self._shown
+            session._pointers = self._pointers
         return shared
 
     def open_version(self, name: str, version: int | None = None) -> Any:
         if version is not None:
-            if (name, version) not in self._shown:
+            if (name, version) not in self._pointers:
                 raise errors.NoSuchObject(f"{name} keeps its newest version alone; leave version ({version}) out")
-            return self._shown[name, version]
+            return self._pointers[name, version]
         uri = self.root.uri_of(name)
         current = pointer_of(uri, self.root.options).read()
         if current is None:
             raise errors.NoSuchObject(f"{name}: there is no such table")
         table = PointedTable(uri, self.root.options, *current)
-        self._shown[name, table.version()] = replace(table)
+        self._pointers[name, table.version()] = replace(table)
         return table
 
     def entry_of(self, name: str, table: Any, version: int) -> bytes | None:

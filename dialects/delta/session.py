@@ -55,7 +55,6 @@ class Opened:
     forms: Sequence[str] = ()
     entry: bytes | None = None
     """What the log has of the version; None if that is not known."""
-    has_view: bool = False
 
 
 class Pin(NamedTuple):
@@ -78,6 +77,8 @@ class DeltaSession(DuckDBSession, Committing):
         """The version of each table that the snapshot shows, and what the log has of it; None outside of snapshots."""
         self._taken_out = ""
         """The table, as SQL text, in whose place a transaction has some of its rows; empty if there is none."""
+        self._shown: dict[str, Opened] = {}
+        """What the views show, by the views' names in small letters, in which DuckDB does not distinguish them."""
         self._stores: dict[str, Any] = {}
         self._sizes: dict[str, dict[str, int]] = {}
         """Sizes of files by their paths, by the table: each spares a request."""
@@ -116,8 +117,9 @@ class DeltaSession(DuckDBSession, Committing):
 
     def execute(self, sql: str) -> None:
         self._show(sql)
-        if sql == "ROLLBACK":
+        if sql == "ROLLBACK":  # and with it the views that were made since
             self._taken_out = ""
+            self._shown.clear()
         if added := commits.ADD_COLUMN.fullmatch(sql):
             self._add_column(**added.groupdict())
         else:
@@ -321,10 +323,12 @@ class DeltaSession(DuckDBSession, Committing):
         return DeltaTable(self.root.uri_of(name), version=version, storage_options=dict(self.root.options))
 
     def _show(self, sql: str) -> None:
-        for table in _NAMED.findall(sql):
-            name = self.name_of(table)
-            if name != table_files.RELATION and (opened := self.open(name)) and not opened.has_view:
-                self._view(name, opened)
+        names = dict.fromkeys(name for table in _NAMED.findall(sql) if (name := self.name_of(table)) != table_files.RELATION)
+        views = [self._view(name, opened).lower() for name in names if (opened := self.open(name))]
+        if twice := next((view for view in views if views.count(view) > 1), None):
+            raise errors.StatementRefused(
+                f"a statement reads several tables {twice}, in small letters and capitals, which DuckDB takes for one"
+            )
 
     def _read(self, name: str, table: DeltaTable) -> Opened:
         """Return a version of a table, whose files have the types that they have together."""
@@ -356,9 +360,13 @@ class DeltaSession(DuckDBSession, Committing):
             known |= {identity: said[_unescaped(path)] for path, identity in unknown.items()}
         return [known[identity] for identity in identities]
 
-    def _view(self, name: str, opened: Opened) -> None:
-        """Make the view of a version of a table."""
+    def _view(self, name: str, opened: Opened) -> str:
+        """Let the session have a view of a version of a table, and return its name."""
         snapshot, quote = opened.snapshot, self.dialect.names.quote
+        schema, _, last = name.rpartition("/") if not name.startswith("/") and "://" not in name else ("", "", name)
+        shown = f"{quote(schema)}.{quote(last)}" if schema else quote(last)
+        if self._shown.get(shown.lower()) is opened:
+            return shown
         source = view.reader(self._paths(name, snapshot), self.dialect.names.string_literal)
         deleted = self._hide(f"auditor deleted {name}", opened.hidden) if snapshot.has_deletions else ""
         taken = {column.physical.lower() for column in snapshot.columns}.intersection(view.PLACES)
@@ -366,12 +374,11 @@ class DeltaSession(DuckDBSession, Committing):
             raise errors.StatementRefused(
                 f"{name} has a column {taken.pop()}, a name that DuckDB needs to read this table; audit it on Spark"
             )
-        schema, _, last = name.rpartition("/") if not name.startswith("/") and "://" not in name else ("", "", name)
         if schema:
             super().execute(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
-        shown = f"{quote(schema)}.{quote(last)}" if schema else quote(last)
         super().execute(f"CREATE OR REPLACE VIEW {shown} AS {view.select(snapshot, source, opened.types, deleted, self.dialect)}")
-        opened.has_view = True
+        self._shown[shown.lower()] = opened
+        return shown
 
     def show_files(self, name: str, paths: Sequence[str], number: str, hidden: bool) -> str:
         """Make the view of the rows of some files of a version, or of those that deletion vectors hide, and return its name as SQL text."""

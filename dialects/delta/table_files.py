@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dialects import errors
-from dialects.data_files import DataFile, DataFiles, FindForms, Rows
+from dialects.data_files import DataFile, DataFiles, FindForms, Rows, may_name
 from dialects.delta import view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot
@@ -50,8 +50,8 @@ class LakeFiles(DataFiles):
     def reading(self, session: Any, table: str, statement: str) -> str:
         opened = session.open(session.name_of(table))
         assert opened is not None, "its files were listed"
-        text, parts = statement.lower(), opened.snapshot.partitioned_by
-        named = [column for column in opened.snapshot.columns if column.name.lower() in text]
+        parts = opened.snapshot.partitioned_by
+        named = [column for column in opened.snapshot.columns if may_name(statement, column.name)]
         return json.dumps([(column.name, column.native, column.physical, column.name in parts) for column in named])
 
     def show(self, session: Any, table: str, files: Sequence[DataFile], number: str, rows: Rows) -> str:

@@ -170,14 +170,14 @@ class IcebergSession(DuckDBSession):
 
     def _read(self, name: str, table: Table, version: int | None, wanted: int | None, state: tuple[Any, ...]) -> Opened:
         snapshot = read_snapshot(table, name, version, wanted)
-        viewer = self._viewer(name, table, snapshot, f"auditor {name}")
+        viewer = self._viewer(name, table, snapshot, f"auditor {_key(name)}")
         if self.find_forms is None or not snapshot.files:
             return Opened(table, snapshot, viewer, viewer.read(), state, None)
         identified = table_files.identify(table, snapshot, name).with_layouts(self.find_forms, viewer.layouts, snapshot)
         return Opened(table, snapshot, viewer, viewer.read(identified.layouts), state, identified)
 
     def _viewer(self, name: str, table: Table, snapshot: Snapshot, prefix: str) -> Viewer:
-        key = name.encode().hex()
+        key = _key(name)
         self._stores[key] = table.io
 
         def paths(locations: Sequence[str]) -> list[str]:
@@ -236,3 +236,8 @@ class IcebergSession(DuckDBSession):
             raise errors.StatementRefused(
                 f"a statement reads several tables {twice}, in small letters and capitals, which DuckDB takes for one"
             )
+
+
+def _key(name: str) -> str:
+    """Return a table's name as a part of the names of what belongs to it: DuckDB does not tell small letters from capitals in names."""
+    return name.encode().hex()

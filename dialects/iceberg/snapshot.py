@@ -141,6 +141,8 @@ def _entries(io: FileIO, manifest: Any) -> Iterator[tuple[int, DataFile]]:
             if entry.status != ManifestEntryStatus.DELETED:
                 own = entry.sequence_number  # https://iceberg.apache.org/spec/#sequence-number-inheritance
                 entry.data_file.spec_id = manifest.partition_spec_id
+                # The first version's manifests have no such field, and pyiceberg then puts the plain number in its place.
+                entry.data_file[0] = DataFileContent(entry.data_file.content)
                 yield int(manifest.sequence_number or 0) if own is None else own, entry.data_file
 
 
@@ -192,6 +194,26 @@ def find_field(table: Table, schema: Schema, number: int) -> Any:
             if column.field_id == number:
                 return column
     return None
+
+
+Part = tuple[int, tuple[str, ...]]
+"""A partition: its spec, and the values of that spec's fields as text, as NaN is not equal to itself, and -0.0 to 0.0."""
+
+
+def part_of(file: LakeFile | DeleteFile) -> Part:
+    """Return the partition that a file is in."""
+    return file.spec, tuple(map(repr, file.partition))
+
+
+def deletes_everywhere(table: Table, file: DeleteFile) -> bool:
+    """Return whether a file of deleted values counts whatever the partition of a file of rows: that is so of a spec without partitions.
+
+    Fields that were removed from a spec of the first version stay in it with the transform void, which divides nothing.
+    https://iceberg.apache.org/spec/#partition-evolution
+    """
+    from pyiceberg.transforms import VoidTransform
+
+    return file.kind == "equality" and all(isinstance(part.transform, VoidTransform) for part in table.specs()[file.spec].fields)
 
 
 def partition_values(table: Table, snapshot: Snapshot, number: int) -> Mapping[int, Any]:

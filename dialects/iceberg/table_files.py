@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dialects import errors
-from dialects.data_files import DataFile, DataFiles, FindForms, Rows
+from dialects.data_files import DataFile, DataFiles, FindForms, Rows, may_name
 from dialects.iceberg import files
 from dialects.iceberg.layout import Node
-from dialects.iceberg.snapshot import DeleteFile, Snapshot
+from dialects.iceberg.snapshot import DeleteFile, Snapshot, deletes_everywhere, part_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -62,8 +62,7 @@ class LakeFiles(DataFiles):
     def reading(self, session: Any, table: str, statement: str) -> str:
         opened = session.open(session.name_of(table))
         assert opened is not None, "its files were listed"
-        text = statement.lower()
-        named = [_describe(column) for column in opened.snapshot.schema.fields if column.name.lower() in text]
+        named = [_describe(column) for column in opened.snapshot.schema.fields if may_name(statement, column.name)]
         return json.dumps([named, opened.table.properties.get("schema.name-mapping.default", "")])
 
     def show(self, session: Any, table: str, files: Sequence[DataFile], number: str, rows: Rows) -> str:
@@ -126,7 +125,6 @@ def find_deletes(table: Table, snapshot: Snapshot, identified: Identified, colum
     Those are the deletes that `dialects.iceberg.view` lets hide rows of the file, or more; with the columns by whose values rows are
     deleted, which ``column`` returns of their ids. Equal digests of one file, equal rows that are hidden.
     """
-    specs = table.specs()
     paths = {file.path for file in snapshot.files}
     vectors: dict[str, list[DeleteFile]] = {}
     by_place: dict[Any, list[DeleteFile]] = {}
@@ -134,9 +132,9 @@ def find_deletes(table: Table, snapshot: Snapshot, identified: Identified, colum
         if one.kind == "vector":
             vectors.setdefault(one.referenced, []).append(one)
         elif one.kind == "positions":
-            by_place.setdefault(one.referenced if one.referenced in paths else (one.kind, one.spec, one.partition), []).append(one)
+            by_place.setdefault(one.referenced if one.referenced in paths else (one.kind, part_of(one)), []).append(one)
         else:
-            by_place.setdefault(one.kind if specs[one.spec].is_unpartitioned() else (one.kind, one.spec, one.partition), []).append(one)
+            by_place.setdefault(one.kind if deletes_everywhere(table, one) else (one.kind, part_of(one)), []).append(one)
     columns = {number: _describe(column(number)) for one in snapshot.deletes for number in one.equality_ids}
 
     def say(one: DeleteFile) -> Sequence[Any]:
@@ -147,11 +145,11 @@ def find_deletes(table: Table, snapshot: Snapshot, identified: Identified, colum
     nothing = _Chain([], [""])
     digests = []
     for file in snapshot.files:
-        own = (file.spec, file.partition)
+        own = part_of(file)
         parts = ["".join(json.dumps(say(vector)) for vector in vectors.get(file.path, ()) if file.sequence <= vector.sequence)]
         if not parts[0]:  # a vector stands for all earlier files of positions
-            parts += [chains.get(key, nothing).since(file.sequence) for key in (file.path, ("positions", *own))]
-        parts += [chains.get(key, nothing).after(file.sequence) for key in ("equality", ("equality", *own))]
+            parts += [chains.get(key, nothing).since(file.sequence) for key in (file.path, ("positions", own))]
+        parts += [chains.get(key, nothing).after(file.sequence) for key in ("equality", ("equality", own))]
         digests.append(hashlib.sha256(json.dumps(parts).encode()).hexdigest() if any(parts) else "")
     return digests
 
@@ -182,16 +180,16 @@ class _Chain:
 
 def only(table: Table, snapshot: Snapshot, places: Sequence[int]) -> Snapshot:
     """Return a snapshot of some of its files, in this order, with the deletes that may hide rows of them."""
-    some, specs = [snapshot.files[place] for place in places], table.specs()
-    paths, parts = {file.path for file in some}, {(file.spec, file.partition) for file in some}
+    some = [snapshot.files[place] for place in places]
+    paths, parts = {file.path for file in some}, {part_of(file) for file in some}
     all_paths = {file.path for file in snapshot.files}
 
     def may_hide(one: DeleteFile) -> bool:
-        if one.kind == "equality" and specs[one.spec].is_unpartitioned():
+        if deletes_everywhere(table, one):
             return True
         if one.kind == "vector" or one.referenced in all_paths:
             return one.referenced in paths
-        return (one.spec, one.partition) in parts
+        return part_of(one) in parts
 
     return replace(snapshot, files=some, deletes=[one for one in snapshot.deletes if may_hide(one)])
 

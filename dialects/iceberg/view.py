@@ -31,8 +31,11 @@ from dialects.iceberg.snapshot import (
     PATH_ID,
     POSITION_ID,
     DeleteFile,
+    Part,
     Snapshot,
+    deletes_everywhere,
     find_field,
+    part_of,
     partition_values,
     read_vector,
 )  # fmt: skip
@@ -89,7 +92,7 @@ class Reading:
     """The table, as SQL text, of the rows that files of positions and vectors hide; empty if there are none."""
     equality: Mapping[tuple[Ids, bool], str] = field(default_factory=dict)
     """The tables of deleted values, as SQL text."""
-    partitions: Mapping[tuple[int, tuple[Any, ...]], int] = field(default_factory=dict)
+    partitions: Mapping[Part, int] = field(default_factory=dict)
     """A number for each partition."""
 
 
@@ -123,11 +126,9 @@ class Viewer:
                 refuse_equal_names([node.name for node in layout])
         except Unreadable as error:
             raise errors.StatementRefused(f"{self.name}: {error}; {ON_SPARK}") from error
-        partitions: dict[tuple[int, tuple[Any, ...]], int] = {}
-        for key in [(one.spec, one.partition) for one in self.snapshot.files] + [
-            (one.spec, one.partition) for one in self.snapshot.deletes
-        ]:
-            partitions.setdefault(key, len(partitions))
+        partitions: dict[Part, int] = {}
+        for one in (*self.snapshot.files, *self.snapshot.deletes):
+            partitions.setdefault(part_of(one), len(partitions))
         reading = Reading([], [], partitions=partitions)
         sets = self._equality_sets()
         reading.groups = list(self._group(layouts, sets))
@@ -262,22 +263,21 @@ class Viewer:
         latest: dict[tuple[Any, ...], int] = {}
         for key, found in sets.items():
             for one in found:
-                about = (key, None if key[1] else (one.spec, one.partition))
+                about = (key, None if key[1] else part_of(one))
                 latest[about] = max(one.sequence, latest.get(about, 0))
         places: dict[tuple[Any, ...], list[int]] = {}
         for place, (file, layout) in enumerate(zip(self.snapshot.files, layouts, strict=True)):
-            own = (file.spec, file.partition)
+            own = part_of(file)
             counting = tuple(key for key in sets if latest.get((key, None if key[1] else own), 0) > file.sequence)
             places.setdefault((layout, counting), []).append(place)
         return [Group(layout, found, counting) for (layout, counting), found in places.items()]
 
     def _equality_sets(self) -> dict[tuple[Ids, bool], list[DeleteFile]]:
         """Return files of deleted values by the ids of their columns, and by whether they count whatever a file's partition."""
-        specs = self.table.specs()
         sets: dict[tuple[Ids, bool], list[DeleteFile]] = {}
         for file in self.snapshot.deletes:
             if file.kind == "equality":
-                sets.setdefault((tuple(sorted(file.equality_ids)), specs[file.spec].is_unpartitioned()), []).append(file)
+                sets.setdefault((tuple(sorted(file.equality_ids)), deletes_everywhere(self.table, file)), []).append(file)
         return sets
 
     def _delete_values(self, key: tuple[Ids, bool], files: Sequence[DeleteFile], reading: Reading) -> str:
@@ -293,7 +293,7 @@ class Viewer:
             except Unreadable as error:
                 raise errors.StatementRefused(f"{self.name}: a file of deletes is not read: {error}; {ON_SPARK}") from error
             numbers = self._of_file([file.sequence for file in these])
-            parts = self._of_file([reading.partitions[file.spec, file.partition] for file in these])
+            parts = self._of_file([reading.partitions[part_of(file)] for file in these])
             own = self._reader([file.path for file in these])
             selects.append(f"SELECT {', '.join(values)}, {numbers} AS seq, {'0' if key[1] else parts} AS part FROM {own} AS f")
         names = ", ".join(f"k{place}" for place in range(len(columns)))
@@ -336,7 +336,7 @@ class Viewer:
                 ) from error
             same.append(f"d.k{place} IS NOT DISTINCT FROM {value}")
         later = f"d.seq > {self._of_file([file.sequence for file in files])}"
-        part = "" if key[1] else f" AND d.part = {self._of_file([reading.partitions[file.spec, file.partition] for file in files])}"
+        part = "" if key[1] else f" AND d.part = {self._of_file([reading.partitions[part_of(file)] for file in files])}"
         return f"SELECT 1 FROM {reading.equality[key]} AS d WHERE {' AND '.join(same)} AND {later}{part}"
 
     def _hide_positions(self, reading: Reading) -> str:
@@ -366,7 +366,7 @@ class Viewer:
                     "path": pa.array([file.path for _, file in about], pa.string()),
                     "file": pa.array([at for at, _ in about], pa.int64()),
                     "seq": pa.array([file.sequence for _, file in about], pa.int64()),
-                    "part": pa.array([reading.partitions[file.spec, file.partition] for _, file in about], pa.int64()),
+                    "part": pa.array([reading.partitions[part_of(file)] for _, file in about], pa.int64()),
                 }
             )
             connection.register("auditor_known_files", known)
@@ -395,7 +395,7 @@ class Viewer:
                     raise errors.StatementRefused(f"{self.name}: a file of deletes has no column {name} as it should; {ON_SPARK}")
                 columns.append(f"f.{self.quote(node.name)}")
             numbers, own = self._of_file([file.sequence for file in these]), self._reader([file.path for file in these])
-            parts = self._of_file([reading.partitions[file.spec, file.partition] for file in these])
+            parts = self._of_file([reading.partitions[part_of(file)] for file in these])
             only = self._of_file([by_path.get(file.referenced, ANY) for file in these])
             yield (
                 f"SELECT DISTINCT k.file, {columns[1]} FROM {own} AS f JOIN auditor_known_files AS k"

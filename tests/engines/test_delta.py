@@ -137,6 +137,28 @@ def test_places(tmp_path: Path, connect: Callable[[], Session]) -> None:
     assert listed == [("", "Words"), ("sales", "words")]
 
 
+@pytest.mark.parametrize("names", [("words", "Words"), ("sales/words", "Sales/words")], ids="-".join)
+def test_two_tables_that_differ_by_case_are_not_mixed_up(tmp_path: Path, connect: Callable[[], Session], names: tuple[str, str]) -> None:
+    """Nor are the rows that deletion vectors hide in each."""
+    for name, hidden in zip(names, (0, 1), strict=True):
+        rows = {"f.parquet": pa.table({"id": [1, 2]})}
+        write_table(tmp_path / name, {"id": "long"}, rows, features=["deletionVectors"], deleted={"f.parquet": [hidden]})
+    session, (first, second) = connect(), ['"' + name.replace("/", '"."') + '"' for name in names]
+    assert [ids(session, first), ids(session, second), ids(session, first)] == [[2], [1], [2]]
+    with pytest.raises(EngineError, match="a statement reads several tables"):
+        session.query(f"SELECT 1 FROM {first} JOIN {second} ON TRUE")
+
+
+def test_sums_of_files_are_known_by_columns_with_quotation_marks_too(tmp_path: Path, connect: Callable[[], Session]) -> None:
+    rows, readings = pa.table({"id": [1], "p": ["first"], "q": ["second"]}), set[str]()
+    for physical in ("p", "q"):
+        mapped: dict[str, Any] = {"physical": {"id": "id", 'a"b': physical}, "configuration": {"delta.columnMapping.mode": "name"}}
+        write_table(tmp_path / physical, {"id": "long", 'a"b': "string"}, {"f.parquet": rows}, features=["columnMapping"], **mapped)
+        session = connect()
+        readings.add(session.dialect.files.reading(session, f'"{physical}"', 'SELECT "id", "a""b" FROM "files"'))
+    assert len(readings) == 2
+
+
 def test_partitions_are_read_from_the_log(tmp_path: Path, connect: Callable[[], Session]) -> None:
     days = [dt.date(1, 1, 1), dt.date(2024, 2, 29), None]
     times = [dt.datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None, dt.datetime(2024, 2, 29, 1, 2, 3, 4, UTC)]

@@ -146,6 +146,34 @@ def test_two_tables_that_differ_by_case_are_not_mixed_up(tmp_path: Path, connect
         session.query('SELECT 1 FROM "words" JOIN "Words" ON TRUE')
 
 
+@pytest.mark.parametrize("kind", [POSITIONS, EQUALITY], ids=lambda kind: str(kind.name))
+def test_deletes_of_two_tables_that_differ_by_case_are_not_mixed_up(tmp_path: Path, connect: Callable[..., Session], kind: Any) -> None:
+    for name, number in (("words", 1), ("Words", 2)):
+        table = make(tmp_path, f"sales.{name}", words(1, 2, 3))
+        if kind == POSITIONS:
+            deletes = write_file(table, positions([(data_files(table)[0], number - 1)]), kind)
+        else:
+            deletes = write_file(table, with_ids(pa.table({"id": pa.array([number], pa.int64())}), (1,)), kind, equality_ids=[1])
+        commit(table, deletes=[deletes])
+    session = connect()
+    assert [ids(session), ids(session, '"Words"'), ids(session)] == [[2, 3], [1, 3], [2, 3]]
+
+
+def test_a_table_named_files_is_not_mixed_up_with_some_of_its_files(tmp_path: Path, connect: Callable[..., Session]) -> None:
+    table = make(tmp_path, "sales.files", words(1, 2))
+    for number in (3, 5):
+        table.append(words(number, number + 1))
+    session = connect()
+    paths = [file.path for file in session.dialect.files.list_files(session, '"files"')]
+    commit(table, deletes=[write_file(table, positions([(path, 0)]), POSITIONS) for path in paths])
+    assert ids(session, '"files"') == [2, 4, 6]
+    listed = session.dialect.files.list_files(session, '"files"')
+    for file in listed:
+        shown = session.dialect.files.show(session, '"files"', [file], '"n"', "hidden")
+        assert len(session.query(f"SELECT id FROM {shown}")) == 1
+        assert ids(session, '"files"') == [2, 4, 6]
+
+
 def test_columns_are_found_by_their_ids(tmp_path: Path, connect: Callable[..., Session]) -> None:
     old = pa.table({"id": pa.array([1, 2], pa.int32()), "word": ["a", "b"], "gone": ["x", "y"], "f": pa.array([0.5, None], pa.float32()),
                     "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2))})  # fmt: skip
@@ -277,6 +305,56 @@ def test_deletes_count_in_their_own_partitions(tmp_path: Path, connect: Callable
     two = with_ids(pa.table({"id": pa.array([2], pa.int64())}), (1,))
     commit(table, deletes=[write_file(table, two, EQUALITY, equality_ids=[1], spec=0)])
     assert rows(connect()) == [(1, "b")] and spec.spec_id == 1
+
+
+def test_values_delete_everywhere_where_all_fields_of_a_partition_are_void(tmp_path: Path, connect: Callable[..., Session]) -> None:
+    """As those are that were removed from a table of the first version, whose files and manifests are read too."""
+    table = make(tmp_path, "sales.words", words(1, 2), properties={"format-version": "1"})
+    spec_of(table, word="identity")
+    table.append(words(3))
+    with table.update_spec() as update:
+        update.remove_field("word")
+    with table.transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    assert rows(connect()) == [(1, "word 1"), (2, "word 2"), (3, "word 3")] and table.spec().fields
+    some = with_ids(pa.table({"id": pa.array([1, 3], pa.int64())}), (1,))
+    commit(table, deletes=[write_file(table, some, EQUALITY, equality_ids=[1], partition=[None])])
+    session = connect()
+    assert rows(session) == [(2, "word 2")]
+    listed = session.dialect.files.list_files(session, '"words"')
+    assert all(file.hidden for file in listed)
+    shown = session.dialect.files.show(session, '"words"', listed, '"n"', "hidden")
+    assert sorted(session.query(f"SELECT id FROM {shown}")) == [(1,), (3,)]
+
+
+@pytest.mark.parametrize(("of_rows", "of_deletes", "left"), [("nan", "nan", [2]), ("0.0", "-0.0", [1, 2]), ("-0.0", "-0.0", [2])])
+def test_partitions_of_floating_numbers(
+    tmp_path: Path, connect: Callable[..., Session], of_rows: str, of_deletes: str, left: list[int]
+) -> None:
+    """NaN is one partition, and 0.0 and -0.0 are two: https://iceberg.apache.org/spec/#sorting says so of floating numbers."""
+    value = pa.table({"id": pa.array([1, 2], pa.int64()), "x": pa.array([float(of_rows)] * 2, pa.float64())})
+    table = make(tmp_path, "sales.words", value.slice(0, 0))
+    spec_of(table, x="identity")
+    commit(table, rows=[write_file(table, with_ids(value, (1, 2)), partition=[float(of_rows)])])
+    one = with_ids(pa.table({"id": pa.array([1], pa.int64())}), (1,))
+    commit(table, deletes=[write_file(table, one, EQUALITY, equality_ids=[1], partition=[float(of_deletes)])])
+    session = connect()
+    assert ids(session) == left
+    [file] = session.dialect.files.list_files(session, '"words"')
+    assert bool(file.hidden) == (len(left) == 1)
+
+
+def test_sums_of_files_are_known_by_columns_with_quotation_marks_too(tmp_path: Path, connect: Callable[..., Session]) -> None:
+    table = make(tmp_path, "sales.words", pa.table({"id": pa.array([1], pa.int64()), 'a"b': ["first"], "c": ["second"]}))
+    session, statement = connect(), 'SELECT "id", "a""b" FROM "files"'
+    assert session.query('SELECT "id", "a""b" FROM "words"') == [(1, "first")]
+    before = session.dialect.files.reading(session, '"words"', statement)
+    with table.update_schema() as update:
+        update.rename_column('a"b', "gone")
+    with table.update_schema() as update:
+        update.rename_column("c", 'a"b')
+    assert session.query('SELECT "id", "a""b" FROM "words"') == [(1, "second")]
+    assert session.dialect.files.reading(session, '"words"', statement) != before
 
 
 def test_partitioned_columns_that_files_lack_are_of_the_metadata(tmp_path: Path, connect: Callable[..., Session]) -> None:
