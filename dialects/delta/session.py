@@ -284,10 +284,7 @@ class DeltaSession(DuckDBSession, Committing):
             wanted = version if version is not None else pin.version if pin else None
             if known and wanted is not None and known.snapshot.version == wanted and (pin is None or pin.entry == known.entry):
                 return known
-            if known is None or wanted is not None:
-                table = self.open_version(bare, wanted)
-            else:
-                table = self._newest(bare, known)
+            table = self.open_version(bare, wanted) if known is None or wanted is not None else self._newest(bare, known)
             if known is None or table is not known.table or int(table.version()) != known.snapshot.version:
                 self._opened[name] = replace(self._read(name, table), entry=self.entry_of(bare, table, int(table.version())))
             opened = self._opened[name]

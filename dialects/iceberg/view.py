@@ -31,6 +31,7 @@ from dialects.iceberg.snapshot import (
     PATH_ID,
     POSITION_ID,
     DeleteFile,
+    LakeFile,
     Part,
     Snapshot,
     deletes_everywhere,
@@ -127,7 +128,8 @@ class Viewer:
         except Unreadable as error:
             raise errors.StatementRefused(f"{self.name}: {error}; {ON_SPARK}") from error
         partitions: dict[Part, int] = {}
-        for one in (*self.snapshot.files, *self.snapshot.deletes):
+        every: list[LakeFile | DeleteFile] = [*self.snapshot.files, *self.snapshot.deletes]
+        for one in every:
             partitions.setdefault(part_of(one), len(partitions))
         reading = Reading([], [], partitions=partitions)
         sets = self._equality_sets()
