@@ -35,10 +35,12 @@ class HistoryRoad(LiveRoad):
     notes = True
 
     def __init__(
-        self, folder: Path, source: LiveEngine, target: LiveEngine, table: str, *, at_most: str = "1s", more: str = "", kept: str = "{}"
-    ) -> None:
+        self, folder: Path, source: LiveEngine, target: LiveEngine, table: str, *, at_most: str = "1s", more: str = "", kept: str = "{}",
+        convention: str = "",
+    ) -> None:  # fmt: skip
         self.name, self.schema, self.table, self.log = CAPTURE, "sink", table, LiveLog(source.url)
         self.database = urlsplit(source.url).path.strip("/")
+        follows = f", convention: {convention}" if convention else ""
         self.config_file = folder / "auditor.yaml"
         self.config_file.write_text(
             f"""\
@@ -49,7 +51,7 @@ store: {{url: "sqlite:///{folder}/auditor.db"}}
 audits:
   {AUDIT}:
     source: {{connection: source, table: {table}}}
-    target: {{connection: warehouse, table: {self.schema}.{table}}}
+    target: {{connection: warehouse, table: {self.schema}.{table}{follows}}}
     history: {{pipeline: {CAPTURE}, at_most: {at_most}}}
     {more}
 pipelines:
@@ -135,7 +137,9 @@ pipelines:
     def allow(self, at_most: str) -> None:
         """Let changes take so long at most."""
         text = re.sub("at_most: [0-9a-z]+", f"at_most: {at_most}", self.config_file.read_text())
-        self.config_file.write_text(text)
+        fresh = self.config_file.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(self.config_file)  # at once, as the capture reads it meanwhile
         self.settings = config.load(self.config_file)
 
     def pass_time(self, seconds: float) -> None:

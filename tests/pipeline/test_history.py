@@ -153,6 +153,30 @@ def shown(capsys: pytest.CaptureFixture[str], *options: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow_on("mariadb")
+def test_rows_of_a_tool_are_looked_up_as_its_convention_shows_them(engine: str, engines: Engines, tmp_path: Path) -> None:
+    """A row that the tool flags as deleted is absent: right, in flight or wrong as a row that is not there."""
+    road = HistoryRoad(tmp_path, engines.live(engine), engines.live("postgres"), TABLE, at_most="60s", convention="fivetran")
+    road.create(
+        COLUMNS, ROWS, COLUMNS.replace(" PRIMARY KEY", "") + ", _fivetran_deleted boolean DEFAULT false, _fivetran_synced timestamp"
+    )
+    road.begin_stream()
+    with road.capturing():
+        assert road.run().verdict is Verdict.MATCH  # which lets the history begin
+        road.log.run(f"DELETE FROM {TABLE} WHERE id IN (2, 3)", f"UPDATE {TABLE} SET price = 7 WHERE id = 4")
+        road.sink(f"UPDATE {SINK} SET _fivetran_deleted = true WHERE id = 2")
+        report = road.run()
+        assert (report.verdict, road.looked_up(report)) == (Verdict.MATCH, {"in_flight": 2}), report.reasons
+        road.sink(f"UPDATE {SINK} SET price = 7 WHERE id = 4", f"UPDATE {SINK} SET _fivetran_deleted = true WHERE id = 5")
+        road.allow("1s")
+        road.pass_time(2.2)
+        report = road.run()
+        assert (report.verdict, road.looked_up(report)) == (Verdict.MISMATCH, {"late": 1, "foreign": 1}), report.reasons
+        told = causes(report)
+        assert sorted(key for key in told if key) == ["3", "5"] and "; the delete at " in (told["3"] or ""), told
+    road.close()
+
+
 def test_nothing_is_claimed_of_what_the_history_cannot_know(road: HistoryRoad) -> None:
     road.allow("3600s")
     road.sink(f"UPDATE {SINK} SET item = 'edited' WHERE id = 31")
