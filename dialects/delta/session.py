@@ -282,11 +282,10 @@ class DeltaSession(DuckDBSession, Committing):
                 return None
             pin = (self._pinned or {}).get(name)
             wanted = version if version is not None else pin.version if pin else None
-            if known and wanted is not None and known.snapshot.version == wanted and (pin is None or pin.entry == known.entry):
-                return known
-            table = self.open_version(bare, wanted) if known is None or wanted is not None else self._newest(bare, known)
-            if known is None or table is not known.table or int(table.version()) != known.snapshot.version:
-                self._opened[name] = replace(self._read(name, table), entry=self.entry_of(bare, table, int(table.version())))
+            if known is None or wanted is None or known.snapshot.version != wanted or not self._is_same(bare, known, pin):
+                table = self.open_version(bare, wanted) if known is None or wanted is not None else self._newest(bare, known)
+                if known is None or table is not known.table or int(table.version()) != known.snapshot.version:
+                    self._opened[name] = replace(self._read(name, table), entry=self.entry_of(bare, table, int(table.version())))
             opened = self._opened[name]
             if pin and pin.entry is not None and pin.entry != opened.entry:
                 raise errors.SnapshotLost(f"{name} was made anew while it was read")
@@ -302,9 +301,13 @@ class DeltaSession(DuckDBSession, Committing):
             known.table.update_incremental()
         except DeltaError:  # the log has fewer versions than there were
             return self.open_version(name)
-        if known.entry is None or self.entry_of(name, known.table, known.snapshot.version) != known.entry:
-            return self.open_version(name)
-        return known.table
+        return known.table if self._is_same(name, known, None) else self.open_version(name)
+
+    def _is_same(self, name: str, known: Opened, pin: Pin | None) -> bool:
+        """Return whether the version that is known is the one that the snapshot shows, or else the log still has."""
+        if pin:
+            return pin.entry == known.entry
+        return known.entry is not None and self.entry_of(name, known.table, known.snapshot.version) == known.entry
 
     def entry_of(self, name: str, table: DeltaTable, version: int) -> bytes | None:
         """Return what tells a version of a table from those of others of the same name; None if that is not known (any more).

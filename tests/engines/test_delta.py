@@ -98,6 +98,7 @@ def test_a_table_that_was_made_anew_is_another(tmp_path: Path, connect: Callable
         session.begin()
         assert ids(session) == [number] and session.state_read('"words"') == f'version {count - 1} of "words" is read'
         session.end()
+        assert ids(session, '"words VERSION 0"') == [number - count + 1]
         write_deltalake(path, rows_of(0), mode="append")
         assert ids(session) == [0, number]
 
