@@ -70,6 +70,11 @@ def find(convention: Convention, table: Table, what: str) -> FoundConvention:
     )
 
 
+def _in_order(column: Column) -> str:
+    """Return the name of a column of versions, and that its values are in the order of text, in which 9 comes after 10."""
+    return f"{column.name}{' as text' if column.kind and column.kind.name in FREE_TEXT_KINDS else ''}"
+
+
 def _hint(columns: Mapping[str, Column]) -> str:
     other = conventions.recognise(columns)
     if other:
@@ -114,7 +119,7 @@ def plan_side(side: SidePlan, found: FoundConvention, key: Sequence[Column], dia
         )
         missing_key = [f"{quote(column.name)} IS NULL" for column in key if column.nullable]  # which are rows of no key, and all shown
         current = f"({' OR '.join([versions.is_latest, *missing_key])})"
-        current_by = f"the greatest {' and then '.join(column.name for column in found.versions)}"
+        current_by = f"the greatest {' and then '.join(map(_in_order, found.versions))}"
     elif found.current:
         current, current_by = _condition(*found.current, dialect), f"only those whose {found.current[0]} are"
     flags = [_condition(mark, column, dialect) for mark, column in found.deleted]

@@ -193,6 +193,17 @@ def test_own_convention_states_its_parts(source: LivePair) -> None:
 
 
 @pytest.mark.parametrize("pair", chosen_pairs("duckdb-postgres"), indirect=True)
+def test_versions_of_text_are_in_the_order_of_text_and_the_report_says_so(source: LivePair) -> None:
+    columns = [*WRITTEN, ("version", Kind("text"))]
+    rows = [(number, *values, version) for number, values in ROWS.items() for version in ("08", "09")]
+    tables.make(source.target, TARGET, columns, [*((1, "before", 0, version) for version in ("9", "10")), *rows])
+    report = compare(source, {"versions": ["version"], "metadata": ["version"]})
+    assert report.plan and named(report) == {("changed", "1")}
+    left_out = [entry.what for entry in report.plan.not_compared if entry.side == "target"]
+    assert "62 rows are not the current ones of their keys (the greatest version as text)" in left_out, left_out
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("duckdb-postgres"), indirect=True)
 def test_filter_reads_the_latest_version_alone(source: LivePair) -> None:
     """A row of an older version that meets the filter is no row of the key, whose latest version does not meet it."""
     known = conventions.by_name("stitch-append")
