@@ -138,7 +138,8 @@ def _refuse_computed(session: Any, table: str, statement: str) -> None:
     """Raise StatementRefused for columns whose values are not stored in the parts, and can be others at each reading."""
     holes = _holes(session, table)
     for name, kind, expression in session.query_listed(session.dialect.catalogue_query("computed_columns", holes)):
-        is_read = re.search(rf"(?<!\w){re.escape(str(name).lower())}(?!\w)", statement)
+        spelt = (str(name).lower(), session.dialect.names.quote(str(name))[1:-1].lower())  # which differ if it has quotes or backslashes
+        is_read = any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", statement) for one in spelt)
         if not is_read or _LITERAL.fullmatch(str(expression)):
             continue
         if str(kind) == "ALIAS":
