@@ -218,7 +218,7 @@ def test_a_column_whose_files_hold_something_else_has_no_kind(tmp_path: Path, co
 @pytest.mark.parametrize(
     ("features", "mode", "sentence"),
     [
-        (["typeWidening"], "none", "t uses the features typeWidening, which the auditor does not read"),
+        (["typeWidening"], "none", "t uses the features typeWidening, which the auditor does not read; drop them, or audit it on Spark"),
         (["columnMapping"], "id", "t maps its columns by id, which the auditor does not read; audit it on Spark"),
     ],
 )
