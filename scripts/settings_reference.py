@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -54,7 +55,10 @@ class Section:
 def reference() -> str:
     """Return the reference as Markdown: a heading and a table for each model."""
     all_sections = sections()
-    anchors = {section.model: section.anchor for section in all_sections}
+    seen, anchors = Counter[str](), dict[type[BaseModel], str]()
+    for section in all_sections:  # a target of a pipeline is settings of a database's, or of a broker's
+        seen[section.anchor] += 1
+        anchors[section.model] = f"{section.anchor}-{seen[section.anchor]}" if seen[section.anchor] > 1 else section.anchor
     return "\n".join(line for section in all_sections for line in _section(section, anchors))
 
 
@@ -103,7 +107,7 @@ def _section(section: Section, anchors: dict[type[BaseModel], str]) -> Iterator[
     if not section.places[0]:
         yield from ("## All settings", "", description, "")
     else:
-        yield from (f"### `{section.places[0]}` {{ #{section.anchor} }}", "", description, "")
+        yield from (f"### `{section.places[0]}` {{ #{anchors[section.model]} }}", "", description, "")
     if len(section.places) > 1:
         yield from ("Also under " + ", ".join(f"`{place}`" for place in section.places[1:]) + ".", "")
     yield from ("| key | value | default | meaning |", "|---|---|---|---|")
