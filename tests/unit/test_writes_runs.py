@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auditor.config import Audit
@@ -36,6 +36,8 @@ pytestmark = pytest.mark.duckdb
 RESUMED = ("verdict", "rows", "unequal", "one-sided", "named", "counts")
 WRITTEN = st.lists(st.integers(-40, 100), max_size=12)
 """Keys that are said to be written, some of which no row has; whether what differs is among them is left to chance."""
+
+FORTY: Rows = [(key, "a", 1) for key in range(40)]
 
 SHARES = st.sampled_from([0.5, 0.05, 0.0])
 """The share of the partitions that differed in the last run."""
@@ -84,6 +86,8 @@ def test_no_distribution_changes_what_is_found(tables: Tables, examples: int) ->
 
     @settings(max_examples=examples)
     @given(rows=st.lists(ROW, max_size=50), what=DAMAGE, written=WRITTEN, share=SHARES, method=METHODS)
+    @example(rows=FORTY, what=[("change", 5, (0, "b", 1))], written=[4, 5, 6], share=0.5, method="exact")
+    @example(rows=FORTY, what=[], written=[], share=0.0, method="exact")
     def compare(rows: Rows, what: Any, written: list[int], share: float, method: Method) -> None:
         tables.fill("source", rows)
         tables.fill("target", damage(rows, what))
