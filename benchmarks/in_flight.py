@@ -153,7 +153,7 @@ class _Writer:
     """Changes rows of the source, one at a time, and hands them to the sink."""
 
     def __init__(self, url: str, sink: BatchSink) -> None:
-        self.url, self.sink = url, sink
+        self.sink = sink
         self.chance = random.Random(3)
         self.lock = threading.Lock()
         self.connection = mysql.connect(url)

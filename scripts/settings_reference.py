@@ -48,7 +48,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """The anchor of its heading."""
+        """The anchor of its heading, unless another section has it already."""
         return "-".join(self.places[0].lower().replace(":", "").replace("(", "").replace(")", "").split()) or "top"
 
 

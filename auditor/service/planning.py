@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from auditor.store import Store
 
 
-LIVE = "with summaries: live the source is scanned by the first run, by a rescan, and while the sums cannot be used; else it costs nothing"
-"""What a plan says of the source's cost, which is that of such a scan."""
+LIVE_SUMMARIES_COST = (
+    "with summaries: live the source is scanned by the first run, by a rescan, and while the sums cannot be used; else it costs nothing"
+)
+"""The note of a plan whose cost of the source is that of such a scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
         if files:
             files.recall(reader)
         plan = build.build_plan(name, audit, reader, earlier, partial(files.expect, reader) if files else None)
-    return dataclasses.replace(plan, notes=(*plan.notes, LIVE)) if audit.summaries else plan
+    return dataclasses.replace(plan, notes=(*plan.notes, LIVE_SUMMARIES_COST)) if audit.summaries else plan
 
 
 def describe_tables(settings: Settings, name: str, audit: Audit) -> dict[Side, Endpoint]:

@@ -177,6 +177,23 @@ def test_rows_of_a_tool_are_looked_up_as_its_convention_shows_them(engine: str, 
     road.close()
 
 
+@pytest.mark.slow_on("mariadb")
+def test_a_type_that_a_convention_converts_is_refused_by_its_column(engine: str, engines: Engines, tmp_path: Path) -> None:
+    """The source's time is compared as the number that the tool writes, which events do not have."""
+    road = HistoryRoad(tmp_path, engines.live(engine), engines.live("postgres"), TABLE, convention="debezium")
+    road.create(COLUMNS, ROWS, COLUMNS.replace(" PRIMARY KEY", "") + ", __op varchar(1) DEFAULT 'c'")
+    road.log.run(f"ALTER TABLE {TABLE} ADD COLUMN seen datetime(6)")
+    road.sink(f"ALTER TABLE {SINK} ADD COLUMN seen bigint")
+    road.begin_stream()
+    with road.capturing():
+        report = road.run()
+    assert report.verdict is Verdict.UNKNOWN, report.reasons
+    assert any("seen is compared by an expression, which only the source can compute" in reason for reason in report.reasons), (
+        report.reasons
+    )
+    road.close()
+
+
 def test_nothing_is_claimed_of_what_the_history_cannot_know(road: HistoryRoad) -> None:
     road.allow("3600s")
     road.sink(f"UPDATE {SINK} SET item = 'edited' WHERE id = 31")

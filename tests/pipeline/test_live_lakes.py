@@ -162,7 +162,7 @@ def test_neither_side_is_scanned_and_what_others_wrote_is_named(road: LakeRoad) 
         assert second.reasons[0].endswith("the source itself was not read")
         assert (second.cost["source"].scan_bytes, second.cost["source"].seconds) == (0, 0.0)
         planned = planning.make_plan(road.settings, AUDIT, road.settings.audits[AUDIT], road.store)
-        assert planned.notes[-1] == planning.LIVE and "target" in planned.files
+        assert planned.notes[-1] == planning.LIVE_SUMMARIES_COST and "target" in planned.files
         again, versions = road.audit(), road.versions()
         assert again.verdict is Verdict.MATCH and is_live(again)
         assert (again.files["target"].read, again.files["target"].read_bytes) == (0, 0), "no file is new"

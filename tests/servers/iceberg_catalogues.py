@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pyspark
 import pytest
+from hive_metastore.ThriftHiveMetastore import Client
 from hive_metastore.ttypes import ShowLocksRequest
-from pyiceberg.catalog.hive import _HiveClient
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
 
 from tests.servers import s3
 from tests.servers.process import Daemon, free_port, own_directory
@@ -81,8 +84,10 @@ def _rest(folder: Path) -> Iterator[int]:
 @contextmanager
 def _hive(folder: Path) -> Iterator[int]:
     with _metastore(folder, in_test="true") as port:  # which alone makes the tables of locks in Derby
-        with _HiveClient(f"thrift://127.0.0.1:{port}") as client:
-            client.show_locks(ShowLocksRequest())
+        transport = TBufferedTransport(TSocket("127.0.0.1", port))
+        with closing(transport):
+            transport.open()
+            Client(TBinaryProtocol(transport)).show_locks(ShowLocksRequest())
     with _metastore(folder, in_test="false") as port:  # in a test it refuses locks as pyiceberg asks for them
         yield port
 

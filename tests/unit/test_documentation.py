@@ -187,6 +187,11 @@ def test_files_that_are_named_exist(page: Path) -> None:
     assert not [name for name in named if not any(documents.ROOT.glob(name.rstrip("/")))]
 
 
+def test_each_section_of_the_settings_has_an_anchor_of_its_own() -> None:
+    anchors = re.findall(r"\{ #([\w-]+) \}", (documents.ROOT / "docs" / "configuration.md").read_text(encoding="utf-8"))
+    assert len(anchors) > 50 and len(set(anchors)) == len(anchors)
+
+
 # README
 
 

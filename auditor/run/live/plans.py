@@ -69,16 +69,14 @@ def _column(column: ColumnPlan, in_key: bool) -> str:
     return ""
 
 
-BY_CONVENTION = "the convention "
-"""How the reason begins why a column is read otherwise than it is stored, where nobody wrote that in the audit."""
-
-
 def why_not_told(column: ColumnPlan) -> str:
     """Return why the text of a column cannot be computed from events; '' if it can."""
     native = column.native["source"]
     if column.expression["source"].startswith("("):
-        by, way_out = (f"as {column.why}", "") if column.why.startswith(BY_CONVENTION) else ("by expr", "remove expr, or ")
-        return f"{column.name} is compared {by}, which only the source can compute; {way_out}exclude the column"
+        return (
+            f"{column.name} is compared by an expression, which only the source can compute: that of the audit (expr), or of a convention"
+            " that converts its type; remove expr, or exclude the column"
+        )
     if column.zones:
         return f"{column.name} is taken to another zone, which the stream does not do; remove zone, or exclude the column"
     if column.kind.name not in KINDS.get(native.name, ()):
