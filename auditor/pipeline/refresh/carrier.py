@@ -22,12 +22,12 @@ from auditor.errors import AccessDenied, AuditorError, LeaseTaken, RefreshRefuse
 from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.check import read_some
 from auditor.pipeline.events import Place, TableSchema
 from auditor.pipeline.refresh.chunk_writer import ChunkWriter, Sending, Written
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
+from auditor.pipeline.source_tables import read_some
 from auditor.quantities import plural
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh
