@@ -136,7 +136,7 @@ class Loader:
                 self.merge_all()
             self._wait(every, stopped, staged)
 
-        backoff = Backoff(durations().first_retry, durations().longest_retry)
+        backoff = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def serve_holds(self) -> None:
@@ -588,7 +588,7 @@ class Loader:
         if not every:
             staged.wait(self._poll())  # another process may stage
             return
-        least, now = durations().first_retry, self.clock()
+        least, now = durations().pipeline_first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._reports.failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())) and not self._is_enough_staged():
             self.serve_holds()
