@@ -55,7 +55,7 @@ from auditor.pipeline.merge.table_merge import (
 from auditor.pipeline.merge.table_statistics import TableStatistics, check_analyze
 from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.target_reports import TargetReports, reason_of
-from auditor.pipeline.merge.target_table import TargetTable, folding
+from auditor.pipeline.merge.target_table import CatalogueVersions, TargetTable, folding
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.staged_parts import Blocks, read_ahead
@@ -98,6 +98,7 @@ class Loader:
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
     """The target's tables as they were examined, some of them with a staging table of this session."""
+    _catalogue: CatalogueVersions = field(default_factory=CatalogueVersions)
     _noted: float = float("-inf")
     """When (seconds of the clock) the target was last given the place up to which it holds every table."""
     _sized: float = float("-inf")
@@ -200,6 +201,7 @@ class Loader:
             self._held = {**self._held, **begin_late(session, self.where, self._held, tables)}
             self._reports.failures.pop("", None)
             check_analyze(session, self.where.chosen)
+            self._catalogue.renew(session, ((self.where.place(table)[0], target.examination) for table, target in self._ready.items()))
             if is_at_one_moment(session, self.where.chosen):
                 if tables.keys() - self._known:
                     self._known = set(tables)

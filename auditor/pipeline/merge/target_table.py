@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import string
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import monotonic
 
 from auditor.canonical import holds
 from auditor.config import TargetKeys
@@ -46,6 +46,16 @@ class StageUse:
     """Rows that were deleted from it."""
 
 
+@dataclass(slots=True)
+class Examination:
+    """When a target's table was found as it is."""
+
+    at: float = field(default_factory=lambda: monotonic())  # noqa: PLW0108, so that tests can set the clock
+    """When the target's catalogue was asked, or was known to be as it was then (monotonic seconds)."""
+    patience: float = field(default_factory=lambda: random.uniform(0.5, 1.0))
+    """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
+
+
 @dataclass(frozen=True)
 class TargetTable:
     """A target's table that can hold the rows of one schema."""
@@ -58,10 +68,7 @@ class TargetTable:
     """The kinds of the target's own columns, by their names; without those that have none."""
     longest: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
-    examined: float = field(default_factory=time.monotonic, compare=False)
-    """When the target's catalogue was looked at (monotonic seconds)."""
-    patience: float = field(default_factory=lambda: random.uniform(0.5, 1.0), compare=False)
-    """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
+    examination: Examination = field(default_factory=Examination, compare=False)
     is_staged: bool = field(default=False, compare=False)
     """Whether the session that merges has its staging table, which is empty."""
     use: StageUse = field(default_factory=StageUse, compare=False)
@@ -70,7 +77,7 @@ class TargetTable:
     @property
     def is_stale(self) -> bool:
         """Whether the table may have got triggers or cascades since it was looked at."""
-        return time.monotonic() - self.examined > self.patience * durations().target_fresh
+        return monotonic() - self.examination.at > self.examination.patience * durations().target_fresh
 
     @cached_property
     def columns(self) -> dict[str, Kind]:
@@ -82,6 +89,29 @@ class TargetTable:
     def stage_columns(self) -> dict[str, Kind]:
         """The columns of the staging table with the kinds of their texts."""
         return {**self.statements.change_columns, **self.columns}
+
+
+@dataclass(slots=True)
+class CatalogueVersions:
+    """What a target's catalogue was like when it was last asked, by schema: tables of one that did not change are not examined again."""
+
+    _versions: dict[str, str | None] = field(default_factory=dict)
+    _read: float = float("-inf")
+    """When they were read (monotonic seconds)."""
+
+    def renew(self, session: Session, examined: Iterable[tuple[str, Examination]]) -> None:
+        """Note of tables, of which their schemas are given, that they are as they were; now and then. Raises EngineError."""
+        now = monotonic()
+        if now - self._read < durations().target_fresh / 4:
+            return
+        known, since = self._versions, self._read
+        listed = list(examined)
+        self._versions = {schema: session.dialect.catalogue.version(session, schema) for schema in {schema for schema, _ in listed}}
+        self._read = now
+        for schema, examination in listed:
+            version = self._versions[schema]
+            if version is not None and version == known.get(schema) and examination.at >= since:
+                examination.at = now
 
 
 def examine(
