@@ -310,7 +310,7 @@ class Run:
         if self.events is None and rules.pipeline.log_source:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start = Backoff(durations().first_retry, durations().longest_retry), 0.0
+        backoff, next_start = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry), 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
