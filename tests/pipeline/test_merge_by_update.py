@@ -137,6 +137,28 @@ def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
     assert [row[2] for row in road.rows()] == ["x"] * 3
 
 
+@on_updating
+@pytest.mark.parametrize("more", ["", ", UNIQUE (code)"])
+def test_a_view_is_no_target(road: Road, more: str) -> None:
+    """A server lets rows through that its query hides, and through the triggers of the table beneath."""
+    beneath = make(road, more, "beneath")
+    road.execute(f"CREATE VIEW {road.dialect.names.table(road.schema, 'orders')} AS SELECT * FROM {beneath} WHERE item <> 'ink'")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    assert "in the target is a view" in reason(road) and road.rows("beneath") == []
+    road.loader(keys={"orders": TargetKeys(name="beneath")}, clock=lambda: 10_000).merge_all()
+    assert reason(road) == "" and [row[0] for row in road.rows("beneath")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+def test_a_table_that_keeps_its_history_is_a_target(road: Road) -> None:
+    made = make(road)
+    road.execute(f"ALTER TABLE {made} ADD SYSTEM VERSIONING")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    assert reason(road) == "" and [row[0] for row in road.rows()] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 def test_a_cascade_that_comes_later_is_found(road: Road, set_durations: SetDurations) -> None:
     made, lines = make(road), road.dialect.names.table(road.schema, "lines")
