@@ -27,13 +27,13 @@ class Hazard:
     """Something of a table that decides what a write does to it.
 
     ``view``: it is none that stores rows itself. ``storage``: its storage engine ``name`` knows no transactions. ``trigger``: a trigger or
-    rule ``name`` acts on writes. ``broken trigger``: this release of the server loses values of rows where ``name`` is. ``cascade``: rows
-    of the table ``name`` change with its rows. ``generated``, ``identity``, ``on update``, ``default``, ``required``: its column ``name``
-    is computed, is numbered by the server even if a value is given, changes automatically with an update, has a default, or needs a value.
-    ``unique``: its unique index ``name`` has this ``column``; ``expression of``: it has an expression on it; ``nulls equal``: it takes one
-    NULL only. ``refers`` and ``referred``: its foreign key to itself ``name``, behind which stand a blank and the column's number in it,
-    has this ``column`` on this side. ``row security``: policies of the table ``name`` hide rows from this user. ``partitions``: the table
-    ``name`` has none for some values.
+    rule ``name`` acts on writes, of its own or of a table whose rows it has too. ``broken trigger``: this release of the server loses
+    values of rows where ``name`` is. ``cascade``: rows of the table ``name`` change with its rows. ``generated``, ``identity``, ``on
+    update``, ``default``, ``required``: its column ``name`` is computed, is numbered by the server even if a value is given, changes
+    automatically with an update, has a default, or needs a value. ``unique``: its unique index ``name`` has this ``column``; ``expression
+    of``: it has an expression on it; ``nulls equal``: it takes one NULL only. ``refers`` and ``referred``: its foreign key to itself
+    ``name``, behind which stand a blank and the column's number in it, has this ``column`` on this side. ``row security``: policies of the
+    table ``name`` hide rows from this user. ``partitions``: the table ``name`` has none for some values.
     """
 
     kind: HazardKind

@@ -133,12 +133,20 @@ WHERE i.indrelid = CAST(${table} AS regclass)
 
 -- name: hazards
 -- One row per property of a table that decides what a write does to it (Hazard in dialects lists the kinds): its kind, its name, and a
--- column of a unique index (empty for an expression, for an index of some of the rows, and for an exclusion constraint).
-WITH found AS (
+-- column of a unique index (empty for an expression, for an index of some of the rows, and for an exclusion constraint). A statement on a
+-- table also writes its partitions and the tables that inherit from it, with what stands before their rows.
+WITH RECURSIVE found AS (
   SELECT c.oid, c.relkind, c.relname
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = ${schema} AND c.relname = ${table} AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+),
+written AS (
+  SELECT oid, FALSE AS is_below FROM found
+  UNION
+  SELECT i.inhrelid, TRUE
+  FROM written w
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = w.oid
 ),
 fields AS (
   SELECT a.attname, a.attnotnull, a.atthasdef, a.attidentity, a.attgenerated
@@ -153,14 +161,19 @@ SELECT 'trigger', CAST(g.tgname AS TEXT), NULL
 FROM found t
 JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
 UNION ALL
+SELECT 'trigger', CONCAT(g.tgname, ' of ', CAST(t.oid AS regclass)), NULL
+FROM written t
+JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+WHERE t.is_below AND g.tgparentid = 0 AND g.tgtype & 1 = 1 -- for each row, and not the parent's
+UNION ALL
 SELECT 'trigger', CAST(r.rulename AS TEXT), NULL
 FROM found t
 JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid AND t.relkind IN ('r', 'p')
 UNION ALL
 SELECT 'cascade', CAST(c.conrelid AS regclass)::TEXT, NULL
-FROM found t
+FROM written t
 JOIN pg_catalog.pg_constraint c ON c.confrelid = t.oid AND c.contype = 'f'
-WHERE c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r')
+WHERE (c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r')) AND (NOT t.is_below OR c.conparentid = 0)
 UNION ALL
 SELECT 'row security', CAST(t.relname AS TEXT), NULL
 FROM found t
@@ -216,11 +229,21 @@ JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = s.attnum
 -- name: catalogue_version
 -- One row: a text that is another once a table of a schema, or a column, trigger, rule, constraint, index or policy of it, was made,
 -- altered or dropped, by the transactions that wrote what the catalogue has of them; or once policies begin to hide rows from this user.
-WITH found AS (
-  SELECT c.oid, c.xmin, row_security_active(c.oid) AS hides_rows
+-- Partitions and tables that inherit count with the tables above them, whatever schema they are in.
+WITH RECURSIVE reached AS (
+  SELECT c.oid
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = ${schema} AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+  UNION
+  SELECT i.inhrelid
+  FROM reached r
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = r.oid
+),
+found AS (
+  SELECT c.oid, c.xmin, row_security_active(c.oid) AS hides_rows
+  FROM pg_catalog.pg_class c
+  JOIN reached r ON r.oid = c.oid
 )
 SELECT MD5(STRING_AGG(definition, ';' ORDER BY definition))
 FROM (

@@ -49,7 +49,11 @@ OWN = {
         f"ALTER TABLE {CHANGED} RENAME COLUMN word TO term",
         f"ALTER TABLE {CHANGED} RENAME TO altered",
         f"CREATE TABLE {SCHEMA}.parted (id int) PARTITION BY RANGE (id)",
-        f"CREATE TABLE {SCHEMA}.rest PARTITION OF {SCHEMA}.parted DEFAULT",
+        f"CREATE TABLE {SCHEMA}.rest PARTITION OF {SCHEMA}.parted FOR VALUES FROM (0) TO (10)",
+        f"CREATE TABLE {OTHER}.part PARTITION OF {SCHEMA}.parted DEFAULT",
+        f"CREATE TRIGGER stamp BEFORE INSERT ON {OTHER}.part FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.stamp()",
+        f"CREATE TABLE {OTHER}.heir () INHERITS ({SCHEMA}.altered)",
+        f"CREATE TRIGGER stamp BEFORE UPDATE ON {OTHER}.heir FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.stamp()",
     ),
     "mysql": (
         f"ALTER TABLE {CHANGED} MODIFY word varchar(80) NOT NULL",

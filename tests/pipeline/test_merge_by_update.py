@@ -137,6 +137,28 @@ def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
     assert [row[2] for row in road.rows()] == ["x"] * 3
 
 
+@on_updating
+@pytest.mark.parametrize("more", ["", ", UNIQUE (code)"])
+def test_a_view_is_no_target(road: Road, more: str) -> None:
+    """A server lets rows through that its query hides, and through the triggers of the table beneath."""
+    beneath = make(road, more, "beneath")
+    road.execute(f"CREATE VIEW {road.dialect.names.table(road.schema, 'orders')} AS SELECT * FROM {beneath} WHERE item <> 'ink'")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    assert "in the target is a view" in reason(road) and road.rows("beneath") == []
+    road.loader(keys={"orders": TargetKeys(name="beneath")}, clock=lambda: 10_000).merge_all()
+    assert reason(road) == "" and [row[0] for row in road.rows("beneath")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
+def test_a_table_that_keeps_its_history_is_a_target(road: Road) -> None:
+    made = make(road)
+    road.execute(f"ALTER TABLE {made} ADD SYSTEM VERSIONING")
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    assert reason(road) == "" and [row[0] for row in road.rows()] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 def test_a_cascade_that_comes_later_is_found(road: Road, set_durations: SetDurations) -> None:
     made, lines = make(road), road.dialect.names.table(road.schema, "lines")
@@ -203,6 +225,50 @@ def test_hazards_of_postgresql_are_refused_by_name(road: Road) -> None:
     road.stage(batch(update(ORDERS, 20, (ROWS[0], ["1", "a", "PEN"]))))
     loader(road, "identity id").merge_all()
     assert road.rows() == [(1, "a", "PEN"), (2, "b", "ink"), (3, "c", "cap")]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_what_acts_on_rows_of_a_partition_is_a_hazard(road: Road) -> None:
+    made, part, apart = make(road), f"{road.schema}.part", f"{road.schema}_apart"
+    road.execute(
+        f"DROP TABLE {made}",
+        f"CREATE TABLE {made} (id bigint, code text, item text, PRIMARY KEY (id)) PARTITION BY RANGE (id)",
+        f"CREATE TABLE {part} PARTITION OF {made} DEFAULT PARTITION BY RANGE (id)",
+        f"DROP SCHEMA IF EXISTS {apart} CASCADE",
+        f"CREATE SCHEMA {apart}",
+        f"CREATE TABLE {apart}.low PARTITION OF {part} FOR VALUES FROM (0) TO (2)",
+        f"CREATE TABLE {road.schema}.high PARTITION OF {part} DEFAULT",
+        f"CREATE FUNCTION {road.schema}.stamp() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.item = 'x'; RETURN NEW; END $$",
+        f"CREATE TRIGGER whole BEFORE INSERT ON {made} FOR EACH ROW EXECUTE FUNCTION {road.schema}.stamp()",
+        f"CREATE TRIGGER stamp BEFORE INSERT ON {apart}.low FOR EACH ROW EXECUTE FUNCTION {road.schema}.stamp()",
+        f"CREATE TRIGGER told AFTER INSERT ON {apart}.low FOR EACH STATEMENT EXECUTE FUNCTION {road.schema}.stamp()",
+        f"CREATE TABLE {road.schema}.lines (id bigint PRIMARY KEY, o bigint REFERENCES {apart}.low (id) ON DELETE CASCADE)",
+        f"CREATE TABLE {road.schema}.notes (id bigint PRIMARY KEY, o bigint REFERENCES {made} (id) ON DELETE CASCADE)",
+    )
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    names = reason(road).partition("accept: [")[2].partition("]")[0]
+    assert names.split(", ") == [
+        '"trigger whole"',
+        f'"trigger stamp of {apart}.low"',
+        *sorted([f'"cascade {road.schema}.notes"', f'"cascade {road.schema}.lines"'], key=names.index),
+    ]
+    assert road.rows() == []
+    loader(road, *(one.strip('"') for one in names.split(", "))).merge_all()
+    assert reason(road) == "" and [row[2] for row in road.rows()] == ["x"] * 3
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_what_acts_on_rows_of_a_table_that_inherits_is_a_hazard(road: Road) -> None:
+    made, heir = make(road), f"{road.schema}.heir"
+    road.execute(
+        f"CREATE TABLE {heir} () INHERITS ({made})",
+        f"CREATE FUNCTION {road.schema}.stamp() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.item = 'x'; RETURN NEW; END $$",
+        f"CREATE TRIGGER stamp BEFORE UPDATE ON {heir} FOR EACH ROW EXECUTE FUNCTION {road.schema}.stamp()",
+    )
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loader(road).merge_all()
+    assert f'accept: ["trigger stamp of {heir}"]' in reason(road)
 
 
 @pytest.mark.parametrize("engine", EVERY, indirect=True)

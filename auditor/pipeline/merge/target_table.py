@@ -277,6 +277,12 @@ def _match(
 
 def check_hazards(table: str, found: Table, hazards: Sequence[Hazard], carried: Collection[str], accepted: Collection[str]) -> None:
     """Check what a target's table does by itself; ``carried`` are its columns that a pipeline fills. Raises HazardRefused."""
+    if any(one.kind == "view" for one in hazards):
+        raise HazardRefused(
+            f"{table}: {found.sql} in the target is a view, or stores its rows elsewhere, so that they could be hidden or changed by what"
+            " is beneath it; drop it there, or name the table beneath: tables:"
+            f" {{{table.partition('.')[2]}: {{name: ANOTHER}}}} of the target"
+        )
     if broken := next((one.name for one in hazards if one.kind == "broken trigger"), ""):
         raise HazardRefused(
             f"{table}: {found.sql} in the target has trigger {broken}, and rows that are inserted from another table lose values in this"

@@ -1,8 +1,17 @@
-WITH found AS (
-  SELECT c.oid, c.xmin, row_security_active(c.oid) AS hides_rows
+WITH RECURSIVE reached AS (
+  SELECT c.oid
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = 'shop' AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+  UNION
+  SELECT i.inhrelid
+  FROM reached r
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = r.oid
+),
+found AS (
+  SELECT c.oid, c.xmin, row_security_active(c.oid) AS hides_rows
+  FROM pg_catalog.pg_class c
+  JOIN reached r ON r.oid = c.oid
 )
 SELECT MD5(STRING_AGG(definition, ';' ORDER BY definition))
 FROM (

@@ -1,8 +1,15 @@
-WITH found AS (
+WITH RECURSIVE found AS (
   SELECT c.oid, c.relkind, c.relname
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = 'shop' AND c.relname = 'orders' AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+),
+written AS (
+  SELECT oid, FALSE AS is_below FROM found
+  UNION
+  SELECT i.inhrelid, TRUE
+  FROM written w
+  JOIN pg_catalog.pg_inherits i ON i.inhparent = w.oid
 ),
 fields AS (
   SELECT a.attname, a.attnotnull, a.atthasdef, a.attidentity, a.attgenerated
@@ -17,14 +24,19 @@ SELECT 'trigger', CAST(g.tgname AS TEXT), NULL
 FROM found t
 JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
 UNION ALL
+SELECT 'trigger', CONCAT(g.tgname, ' of ', CAST(t.oid AS regclass)), NULL
+FROM written t
+JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+WHERE t.is_below AND g.tgparentid = 0 AND g.tgtype & 1 = 1 -- for each row, and not the parent's
+UNION ALL
 SELECT 'trigger', CAST(r.rulename AS TEXT), NULL
 FROM found t
 JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid AND t.relkind IN ('r', 'p')
 UNION ALL
 SELECT 'cascade', CAST(c.conrelid AS regclass)::TEXT, NULL
-FROM found t
+FROM written t
 JOIN pg_catalog.pg_constraint c ON c.confrelid = t.oid AND c.contype = 'f'
-WHERE c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r')
+WHERE (c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r')) AND (NOT t.is_below OR c.conparentid = 0)
 UNION ALL
 SELECT 'row security', CAST(t.relname AS TEXT), NULL
 FROM found t
