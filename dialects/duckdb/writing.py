@@ -25,6 +25,9 @@ MADE = '"auditor_made_anew"'
 LONGEST_LINE = 1 << 30
 """Bytes of the longest line that is read from a file."""
 
+FEW_VALUES = 100
+"""Values up to which an INSERT lists them: each takes longer so than in lists that are unnested, and the statement a third less."""
+
 SHORTEST_BUFFER = 2 << 20
 """Bytes that are read of a file at once, at least. DuckDB 1.5 takes sixteen times the longest line unless it is told how many."""
 
@@ -140,8 +143,14 @@ class DuckDBLoading(Loading):
         return int(count)
 
     def insertion(self, table: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[str | None]]) -> str:
-        # Not by VALUES, of which each value takes twice as long.
         quote, literal = self.session.dialect.names.quote, self.session.dialect.names.literal
+        if len(rows) * len(columns) <= FEW_VALUES:
+            binary = [kind.name == "binary" for kind in columns.values()]
+            listed = (
+                ", ".join(f"UNHEX({literal(value)})" if is_binary else literal(value) for value, is_binary in zip(row, binary, strict=True))
+                for row in rows
+            )
+            return f"INSERT INTO {table} ({', '.join(map(quote, columns))}) VALUES ({'), ('.join(listed)})"
         lists = [f"UNNEST(CAST([{', '.join(map(literal, values))}] AS VARCHAR[]))" for values in zip(*rows, strict=True)]
         values = (f"UNHEX({one})" if kind.name == "binary" else one for one, kind in zip(lists, columns.values(), strict=True))
         return f"INSERT INTO {table} ({', '.join(map(quote, columns))}) SELECT {', '.join(values)}"
