@@ -213,7 +213,7 @@ class TableNote:
     body: Mapping[str, Any] = field(default_factory=dict)
     """Of poison its ``stage`` (decoding, staging, merge) and ``reason``, its ``cause`` where the reason names a row as well, and, of an
     event that a target cannot hold, how many events ``of`` its table the transaction has; of a change its ``ops``, as
-    `auditor.pipeline.binlog.ddl` reads them."""
+    `auditor.pipeline.table_ops` says."""
     target: str = ""
     """The target that cannot hold the events; '' if no target can have them."""
     row: int = -1

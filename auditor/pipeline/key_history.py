@@ -24,6 +24,7 @@ from auditor.pipeline.restaging import read_source_again
 from auditor.pipeline.row_expressions import RowFilter
 from auditor.pipeline.stream_positions import place_in_stream, staged_through
 from auditor.pipeline.table_events import EventPlace, Events, TableEvents
+from auditor.pipeline.table_ops import ops_of
 from auditor.run.live.plans import why_not_told
 from auditor.store import Store, parts, table_notes
 
@@ -75,7 +76,7 @@ class KeyHistory:
     def take_statements(self, notes: Iterable[TableNote]) -> None:
         """Take the statements that emptied, made or dropped the table; what rows a table had that was renamed to its name is not known."""
         for note in notes:
-            ops = {op["op"] for op in note.body.get("ops", ())}
+            ops = {op["op"] for op in ops_of(note.body)} if "ops" in note.body else set()
             for key in self.keys if ops & {"clear", "create", "gone", "moved"} else ():
                 of_key = self.versions[key]
                 before = [] if "moved" in ops else [version for version in of_key if version.place < (note.position, note.row)]

@@ -30,7 +30,7 @@ from auditor.errors import (
 )
 from auditor.pipeline import spark
 from auditor.pipeline.batch_driver import BatchDriver, read_plan
-from auditor.pipeline.binlog.ddl import Value, added_value
+from auditor.pipeline.binlog.ddl import added_value
 from auditor.pipeline.binlog.log_connection import query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.ranges import SourceOffset
@@ -53,6 +53,7 @@ from auditor.pipeline.source_tables import list_source_tables
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.staging import Staging
+from auditor.pipeline.table_ops import Value
 from auditor.pipeline.target_process import TargetProcess
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.versions.writer import version_process

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from auditor.config import Pipeline
 from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFailed, ValueRefused, error_named, name_of
 from auditor.model import Part, TableNote
-from auditor.pipeline.binlog.ddl import ChangeBody, Op
 from auditor.pipeline.columns import Projection, Rules, digest, refuse_short_year
 from auditor.pipeline.event_count import EventCount, Tally, check_routes
 from auditor.pipeline.events import TableSchema
@@ -28,6 +27,7 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import WrittenPart, write_parts
 from auditor.pipeline.row_expressions import RowFilter
+from auditor.pipeline.table_ops import ChangeBody, Op, Value
 from auditor.pipeline.worker_process import freeze_modules
 
 
@@ -55,7 +55,7 @@ def _project(op: Op, rules: Rules) -> list[Op]:
     column = op["column"]
     if _is_in(column, rules.columns.exclude):
         return _computed_anew(op, rules)
-    projected = {**op, "column": _name(column, rules)}
+    projected: Op = {**op, "column": _name(column, rules)}
     if "type" in op and _is_in(column, rules.columns.mask):
         projected["type"] = ""  # the digests of values, which may have changed
     if "value" in op and _is_in(column, rules.columns.mask):
@@ -76,11 +76,12 @@ def _renamed(op: Op, rules: Rules) -> list[Op]:
     old, new = op["from"], op["to"]
     was, now = (not _is_in(column, rules.columns.exclude) for column in (old, new))
     if was and now and _is_in(old, rules.columns.mask) == _is_in(new, rules.columns.mask):
-        hidden = {"type": ""} if "type" in op and _is_in(new, rules.columns.mask) else {}
-        return [{**op, "from": _name(old, rules), "to": _name(new, rules), **hidden}]
-    value = {"unknown": f"it has the values that {old} had, to which other rules of the pipeline applied"}
-    dropped = [{"op": "drop", "column": _name(old, rules)}] if was else []
-    return dropped + ([{"op": "add", "column": _name(new, rules), "value": value}] if now else [])
+        renamed: Op = {**op, "from": _name(old, rules), "to": _name(new, rules)}
+        return [{**renamed, "type": ""} if "type" in op and _is_in(new, rules.columns.mask) else renamed]
+    value: Value = {"unknown": f"it has the values that {old} had, to which other rules of the pipeline applied"}
+    dropped: list[Op] = [{"op": "drop", "column": _name(old, rules)}] if was else []
+    added: list[Op] = [{"op": "add", "column": _name(new, rules), "value": value}] if now else []
+    return dropped + added
 
 
 def _name(column: str, rules: Rules) -> str:

@@ -16,6 +16,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.stream_positions import is_place, iterate_parts, parse_position, place_in_stream, staged_through
+from auditor.pipeline.table_ops import ops_of
 from auditor.store import Store, parts, pipelines, table_notes
 
 
@@ -103,7 +104,7 @@ class TableEvents:
         found = table_notes.list_notes(self.store, self.pipeline, [self.table], after=self._listed_after)
         found = [note for note in found if note.position <= through and not note.target]
         notes = [note for note in found if self.place.is_before(note.position, note.row)]
-        return [note for note in notes if note.stops or note.skip or any(op["op"] == "clear" for op in note.body.get("ops", ()))]
+        return [note for note in notes if note.stops or note.skip or _clears(note)]
 
     def _pass(self, note: TableNote) -> TableNote:
         if note.stops:
@@ -195,3 +196,7 @@ def _choose(rows: pa.ListArray, width: int, keep: Sequence[int]) -> pa.ListArray
     taken = rows.flatten().take(pa.array((np.arange(count)[:, None] * width + np.array(keep, np.int64)[None, :]).ravel()))
     offsets = np.concatenate([[0], np.cumsum(present)]) * len(keep)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), taken, type=rows.type, mask=pa.array(~present))
+
+
+def _clears(note: TableNote) -> bool:
+    return "ops" in note.body and any(op["op"] == "clear" for op in ops_of(note.body))

@@ -18,6 +18,7 @@ from auditor.pipeline.events import TableSchema, place_text
 from auditor.pipeline.merge.column_origins import find_origins
 from auditor.pipeline.merge.target_table import make_statement
 from auditor.pipeline.schema_differences import find_differences
+from auditor.pipeline.table_ops import ops_of
 from auditor.service.pipeline_status import log_file, match_tables
 from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.schema_changes import SchemaAt
@@ -102,7 +103,7 @@ def _changes(old: TableSchema | None, new: TableSchema | None, between: Sequence
         return [SchemaChange(sentence="its columns are not in the store any more", breaks_readers=False)]
     if old is None:
         return []
-    origins = find_origins(old, new, [note.body["ops"] for note in between])
+    origins = find_origins(old, new, [ops_of(note.body) for note in between])
     return [SchemaChange.of(one) for one in find_differences(old, new, origins.old)]
 
 

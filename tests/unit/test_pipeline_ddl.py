@@ -8,11 +8,12 @@ import pytest
 
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+from auditor.pipeline.table_ops import Op
 
 T = ("shop", "t")
 
 
-def ops(statement: str) -> list[dict[str, Any]]:
+def ops(statement: str) -> list[Op]:
     """What a statement does to the table t of the database shop."""
     found = read_statement(statement, "shop")
     assert set(found.ops) <= {T}, found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from auditor.config import PipelineColumns
@@ -12,14 +10,14 @@ from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.columns import Rules, digest
 from auditor.pipeline.merge.column_origins import find_origins
 from auditor.pipeline.stage_task import project_ops
+from auditor.pipeline.table_ops import Op
 from tests.pipeline_events import table
 
 RULES = Rules(PipelineColumns.model_validate({"exclude": ["secret"], "mask": ["email"], "rename": {"zip": "postcode"}}), b"salt")
 
 
-def projected(*ops: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = project_ops({"ops": list(ops)}, "shop.orders", RULES)["ops"]
-    return found
+def projected(*ops: Op) -> list[Op]:
+    return project_ops({"ops": list(ops)}, "shop.orders", RULES)["ops"]
 
 
 def renamed(old: str, new: str) -> list[tuple[str, ...]]:
@@ -41,7 +39,7 @@ def test_another_type_of_an_excluded_column_is_one_of_what_is_computed_from_it()
         "wrong": {"kind": "text", "expr": "("},
     }
     rules = Rules(PipelineColumns.model_validate({"exclude": ["secret"], "compute": compute}), b"salt")
-    modify = {"op": "modify", "column": "secret", "type": "char(2)", "nullable": True, "charset": "", "strict": True}
+    modify: Op = {"op": "modify", "column": "secret", "type": "char(2)", "nullable": True, "charset": "", "strict": True}
     assert project_ops({"ops": [modify]}, "shop.orders", rules)["ops"] == [{**modify, "column": "domain", "type": ""}]
     assert project_ops({"ops": [{"op": "drop", "column": "secret"}]}, "shop.orders", rules)["ops"] == []
     assert projected({"op": "key", "columns": ["id", "zip"], "strict": False}) == [
@@ -91,7 +89,7 @@ def test_renames_of_tables(statement: str, found: dict[str, str]) -> None:
 
 def test_where_columns_come_from() -> None:
     old, new = table(id="int", a="int", b="int", c="int"), table(id="int", b="int", x="int", c="int", d="int")
-    statements: list[list[dict[str, Any]]] = [[{"op": "rename", "from": "a", "to": "B"}, {"op": "rename", "from": "b", "to": "y"}],
+    statements: list[list[Op]] = [[{"op": "rename", "from": "a", "to": "B"}, {"op": "rename", "from": "b", "to": "y"}],
                   [{"op": "drop", "column": "c"}], [{"op": "add", "column": "c", "value": {"text": "5"}},
                    {"op": "rename", "from": "y", "to": "x"}]]  # fmt: skip
     found = find_origins(old, new, statements)

@@ -15,42 +15,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NotRequired, TypedDict
 
 from auditor.pipeline.binlog.selection import COPIES, Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
+from auditor.pipeline.table_ops import ChangeBody, Op, Value
 
 Name = tuple[str, str]
 """Database and table."""
-
-Op = dict[str, Any]
-"""A change of one table: ``op`` and what belongs to it.
-
-``add`` (``column``, and ``value``, see `added_value`), ``drop`` (``column``), ``rename`` (``from``, ``to``), ``modify`` (``column``);
-``key`` (``columns``): the primary key has these columns, none of which is NULL from then on;
-``convert`` (``charset``): all texts got another character set; ``clear``: all rows went; ``create`` (``sure``: there was no such table),
-``gone``; ``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``); ``short_year`` (``column``): a YEAR(2) that
-the table has by the time the statement is read, which no statement may have said.
-
-What gives a column another type has that ``type``, its ``charset`` ('' if none is named), and whether it is ``nullable``; ``strict`` says
-whether the session refused values that do not fit, instead of changing them."""
-
-
-class ChangeBody(TypedDict):
-    """The body of the note on a table that a statement changes."""
-
-    ops: list[Op]
-    """What it does, in the order of its text."""
-    stage: NotRequired[str]
-    reason: NotRequired[str]
-    """Why the table cannot continue automatically."""
-    advances: NotRequired[bool]
-    """The target changes all rows of the table here."""
-    statement: NotRequired[str]
-    """Its text, as far as that is kept."""
-    beside: NotRequired[str]
-    """The table that a copy will become."""
-
 
 NOT_COLUMNS = (
     "INDEX",
@@ -225,7 +196,7 @@ def _alter(reader: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
         except (IndexError, ValueError):
             ops = [{"op": "unread", "text": " ".join(text.split())[:SHOWN]}]
         for op in ops:
-            changes.add(table, op | {"strict": strict} if "charset" in op or op["op"] == "key" else op)
+            changes.add(table, {**op, "strict": strict} if "charset" in op or op["op"] == "key" else op)
         if any(op["op"] == "rows" for op in ops) and (other := _other_table(spec)):
             changes.add(other, {"op": "rows", "why": f"it exchanged rows with {'.'.join(table)} without a word of them in the log"})
 
@@ -249,12 +220,12 @@ def _column_ops(spec: _Reader) -> list[Op]:
     if spec.take("MODIFY"):
         spec.take("COLUMN")
         spec.take("IF", "EXISTS")
-        return [{"op": "modify", "column": _required(spec), **_definition(spec)}]
+        return [_defined({"op": "modify", "column": _required(spec)}, spec)]
     if spec.take("CHANGE"):
         spec.take("COLUMN")
         spec.take("IF", "EXISTS")
         old, new = _required(spec), _required(spec)
-        return [{"op": "rename", "from": old, "to": new, **_definition(spec)}]
+        return [_defined({"op": "rename", "from": old, "to": new}, spec)]
     if spec.take("RENAME", "COLUMN"):
         spec.take("IF", "EXISTS")
         old = _required(spec)
@@ -266,13 +237,13 @@ def _column_ops(spec: _Reader) -> list[Op]:
     return [{"op": "rows", "why": why}] if (why := _silent_rows(spec)) else []
 
 
-def _definition(spec: _Reader) -> dict[str, Any]:
-    """Return what the definition of a column says of the values that it may have."""
+def _defined(op: Op, spec: _Reader) -> Op:
+    """Return a change of a column with what the column's definition says of the values that it may have."""
     ends = (place for place, token in enumerate(spec.left) if place and token.is_word(*ATTRIBUTES) and not _is_in_type(spec.left, place))
     end = next(ends, len(spec.left))
     words = [token.text.upper() if token.kind == "word" else "" for token in spec.left]
     required = any(word == "NOT" and following == "NULL" for word, following in pairwise(words)) or "PRIMARY" in words
-    return {"type": _type_text(spec.left[:end]), "nullable": not required, "charset": _charset(spec)}
+    return {**op, "type": _type_text(spec.left[:end]), "nullable": not required, "charset": _charset(spec)}
 
 
 def _is_in_type(left: Sequence[Token], place: int) -> bool:
@@ -423,18 +394,6 @@ def _renamed(changes: Changes, selection: Selection) -> dict[Name, list[Op]]:
         if selection.has(*old) and old not in origins and old not in ops:
             ops[old] = [{"op": "gone"}]
     return {table: some for table, some in ops.items() if some}
-
-
-class Value(TypedDict, total=False):
-    """What rows have: one of these; and the ``comment`` that a catalogue has on their column."""
-
-    comment: str
-    text: str | None
-    """None for NULL."""
-    hex: str
-    """Of bytes."""
-    unknown: str
-    """Why it is not known."""
 
 
 INTEGERS = frozenset(

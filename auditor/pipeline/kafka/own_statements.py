@@ -21,6 +21,7 @@ from auditor.pipeline.kafka.broker import error_of, open_consumer, take, transla
 from auditor.pipeline.kafka.position_record import MOMENT
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE
 from auditor.pipeline.kafka.topic_reading import CONSUMER, offset_of
+from auditor.pipeline.table_ops import Op, ops_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -179,9 +180,9 @@ class Statements:
             yield replace(change, position=one.position - 1, row=number - len(late))
         yield from changes[len(late) :]
 
-    def _unknown(self, before: Statement, one: Statement) -> list[Mapping[str, Any]]:
+    def _unknown(self, before: Statement, one: Statement) -> list[Op]:
         """Return the columns that came of which it is not said what rows have in them that were there."""
-        ops = [op for change in one.changes or () for op in change.body["ops"]]
+        ops = [op for change in one.changes or () for op in ops_of(change.body)]
         is_told = one.changes is not None and not any(op["op"] == "swapped" for op in ops)
         known = {column.name.lower() for column in before.schema.columns}
         known |= {str(op.get("to", op.get("column"))).lower() for op in ops if op["op"] in ("add", "rename")}

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auditor.pipeline.events import TableSchema
-
-Op = Mapping[str, Any]
+from auditor.pipeline.table_ops import Op
 
 
 @dataclass(frozen=True, slots=True)

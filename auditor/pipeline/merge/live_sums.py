@@ -27,6 +27,7 @@ from auditor.pipeline.live.stream_sums import list_links
 from auditor.pipeline.merge import target_ledger
 from auditor.pipeline.merge.positions import Held, Where, describe
 from auditor.pipeline.merge.target_ledger import Expected, Touched, expect
+from auditor.pipeline.table_ops import ops_of
 from auditor.run.live import plans, running_sums
 from auditor.run.live.ledger import LedgerStatements
 from auditor.run.live.running_sums import Link
@@ -263,7 +264,7 @@ def ends_by(where: Where, table: str, changes: Sequence[TableNote]) -> dict[str,
     found: dict[str, str] = {}
     for epoch in (one for one in _lasting(where, table) if one.state != "wanted"):
         compared = _names(_plan(epoch)) | _filtered(epoch.where)
-        for op in [op for note in changes if note.position > epoch.position for op in note.body["ops"]]:
+        for op in [op for note in changes if note.position > epoch.position for op in ops_of(note.body)]:
             named = [str(op[name]) for name in ("column", "from", "to") if name in op]
             if op["op"] == "swapped" or not named or compared & {name.lower() for name in named}:
                 about = f"{op['op']} {' to '.join(named)}".strip()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from auditor.errors import TableStopped
 from auditor.pipeline.merge.positions import Held, Where, read_positions
 from auditor.pipeline.merge.target_table import folding
+from auditor.pipeline.table_ops import ops_of
 from auditor.sql.merge import is_own_table
 from auditor.store import parts, table_notes
 from dialects import Session
@@ -70,5 +71,5 @@ def describe_shared(target: str, place_of: PlaceOf, table: str, others: Sequence
 def _renamed(where: Where, table: str, others: Iterable[str]) -> set[str]:
     """Return those of the other tables that the source renamed to this one, or this one to them."""
     notes = table_notes.list_notes(where.store, where.pipeline, [table, *others], kind="change")
-    moves = {frozenset((note.table, op["from"])) for note in notes for op in note.body["ops"] if op["op"] == "moved"}
+    moves = {frozenset((note.table, op["from"])) for note in notes for op in ops_of(note.body) if op["op"] == "moved"}
     return {one for one in others if frozenset((table, one)) in moves}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from auditor.model import Part, TableNote
+from auditor.pipeline.table_ops import ops_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def _does_nothing(note: TableNote, changes: Sequence[TableNote]) -> bool:
 
     The target's table gets these columns with the next event, and must not come behind that change without them.
     """
-    makes = all(op["op"] == "create" and not op["sure"] for op in note.body["ops"])
-    return makes and bool(changes) and all(op["op"] != "gone" for op in changes[-1].body["ops"])
+    makes = all(op["op"] == "create" and not op["sure"] for op in ops_of(note.body))
+    return makes and bool(changes) and all(op["op"] != "gone" for op in ops_of(changes[-1].body))
 
 
 def _merge(begins: int | None, parts: Sequence[Part], through: int | None, changes: Sequence[TableNote]) -> PendingParts:

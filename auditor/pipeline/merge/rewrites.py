@@ -13,6 +13,7 @@ from auditor.model import TableNote
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.schema_differences import keeps_values
+from auditor.pipeline.table_ops import ops_of
 
 _NAMES = {
     "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int", "int8": "bigint",
@@ -51,7 +52,7 @@ def find_hidden(old: TableSchema, new: TableSchema, changes: Sequence[TableNote]
     after = {column.name.lower(): column for column in new.columns}
     doubts: list[tuple[int, str, str]] = []
     for note in changes:
-        for op in note.body["ops"]:
+        for op in ops_of(note.body):
             name = str(op.get("column", op.get("from", ""))).lower()
             if op["op"] == "convert":
                 doubts += [(note.position, one, why) for one, column in before.items() if (why := _converted(column, op))]

@@ -17,7 +17,7 @@ from auditor.errors import MergeFailed, SchemaChanged, StatementRefused, TableSt
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import live_sums, merge_by_commits
-from auditor.pipeline.merge.column_origins import Op, find_origins
+from auditor.pipeline.merge.column_origins import find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, StreamReader, Where, check_unchanged, get_schema, read_positions, see, write_positions
@@ -25,6 +25,7 @@ from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.pipeline.schema_differences import SchemaDifference, find_differences
+from auditor.pipeline.table_ops import Op, ops_of
 from auditor.points import reach
 from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
@@ -71,7 +72,7 @@ def loses_rows(where: StreamReader, table: str, held: Held, note: TableNote) -> 
     Where a table is made, it had no rows. With IF NOT EXISTS it may have been there, unless it was dropped before. A table of the target
     into which nothing was merged yet is somebody else's.
     """
-    ops = note.body["ops"]
+    ops = ops_of(note.body)
     if any(op["op"] == "clear" for op in ops):
         return True
     if not held.position:
@@ -79,13 +80,13 @@ def loses_rows(where: StreamReader, table: str, held: Held, note: TableNote) -> 
     if any(op["op"] == "create" and op["sure"] for op in ops):
         return True
     earlier = [one for one in table_notes.list_notes(where.store, where.pipeline, [table], kind="change") if one.position < note.position]
-    last = [op["op"] for one in earlier for op in one.body["ops"] if op["op"] in ("gone", "create", "clear", "moved")]
+    last = [op["op"] for one in earlier for op in ops_of(one.body) if op["op"] in ("gone", "create", "clear", "moved")]
     return last[-1:] == ["gone"]
 
 
 def is_move(note: TableNote) -> bool:
     """Return whether a note says that a table of the pipeline got the name of another one."""
-    return any(op["op"] == "moved" or (op["op"] == "gone" and "to" in op) for op in note.body.get("ops", ()))
+    return "ops" in note.body and any(op["op"] == "moved" or (op["op"] == "gone" and "to" in op) for op in ops_of(note.body))
 
 
 def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, Held] | None:
@@ -172,7 +173,7 @@ def check_names_free(where: Where, origins: Mapping[str, str], held: Mapping[str
 def origins_of(where: Where, position: int) -> dict[str, str]:
     """Return by name of a table the name that it had before the statement at a position."""
     notes = table_notes.list_notes(where.store, where.pipeline, kind="change", after=position - 1)
-    return {note.table: op["from"] for note in notes if note.position == position for op in note.body["ops"] if op["op"] == "moved"}
+    return {note.table: op["from"] for note in notes if note.position == position for op in ops_of(note.body) if op["op"] == "moved"}
 
 
 def _renames(session: Session, where: Where, origins: Mapping[str, str], there: Mapping[str, Table | None]) -> list[str]:
@@ -428,24 +429,24 @@ def _record(where: Where, about: TargetMigration, made: Migration, state: Migrat
 def _statements(where: Where, table: str, note: TableNote) -> list[Sequence[Op]]:
     """Return the changes of columns that a note stands for, by statement: of a copy that was made this table, those of the copy."""
     found: list[Sequence[Op]] = []
-    for op in note.body["ops"]:
+    for op in ops_of(note.body):
         if op["op"] == "swapped":
             found += _changes_of_copy(where, op["from"], note.position) or [
                 [{"op": "unread", "text": f"RENAME TABLE {op['from']} TO {table}"}]
             ]
-    return [*found, [op for op in note.body["ops"] if _is_of_columns(op) and op["op"] != "swapped"]]
+    return [*found, [op for op in ops_of(note.body) if _is_of_columns(op) and op["op"] != "swapped"]]
 
 
 def _changes_of_copy(where: Where, copy: str, position: int) -> list[Sequence[Op]] | None:
     """Return what was done to a copy since it was made; None if that is not known."""
     notes = [note for note in table_notes.list_notes(where.store, where.pipeline, [copy], kind="change") if note.position < position]
-    made = [number for number, note in enumerate(notes) if any(op["op"] == "create" for op in note.body["ops"])]
-    return [note.body["ops"] for note in notes[made[-1] :]] if made else None
+    made = [number for number, note in enumerate(notes) if any(op["op"] == "create" for op in ops_of(note.body))]
+    return [ops_of(note.body) for note in notes[made[-1] :]] if made else None
 
 
 def changes_columns(note: TableNote) -> bool:
     """Return whether a statement changed columns, so that the target's table has to be brought to the schema of the next event."""
-    return any(_is_of_columns(op) for op in note.body["ops"])
+    return any(_is_of_columns(op) for op in ops_of(note.body))
 
 
 def _is_of_columns(op: Op) -> bool:

@@ -17,6 +17,7 @@ from auditor.model import TableNote
 from auditor.pipeline.events import Place
 from auditor.pipeline.staged_refreshes import is_staged
 from auditor.pipeline.stream_positions import place_in_stream
+from auditor.pipeline.table_ops import Op, ops_of
 from auditor.store import Store, parts, pipelines, refreshes, table_notes
 
 BeginsBy = Literal["create", "clear", "refresh", "rename"]
@@ -92,7 +93,7 @@ class History:
         for note in self._changes(table):
             if not lower <= note.position <= upper:
                 continue
-            for op in note.body["ops"]:
+            for op in ops_of(note.body):
                 if op["op"] == "clear" and not note.reason:
                     found.append(Beginning("clear", note.position, note.position))
                 elif op["op"] == "create" and (op["sure"] or is_gone) and not note.reason:  # else it brought rows that nobody has
@@ -112,16 +113,16 @@ class History:
         """Return since which position a table has its name, and the name it had before; 0 and None if it was never renamed."""
         for note in reversed(self._changes(table)):
             if note.position <= at:
-                for op in note.body["ops"]:
+                for op in ops_of(note.body):
                     if op["op"] == "moved":
                         return note.position, str(op["from"])
         return 0, None
 
     def _gone(self, table: str, at: int) -> str:
         """Return why there is no table of this name at a position; '' if there may be one."""
-        last: tuple[TableNote, Any] | None = None
+        last: tuple[TableNote, Op] | None = None
         for note in self._changes(table):
-            for op in note.body["ops"] if note.position <= at else ():
+            for op in ops_of(note.body) if note.position <= at else ():
                 if op["op"] in ("gone", "create", "moved"):
                     last = note, op
         if last is None or last[1]["op"] != "gone":
@@ -139,7 +140,7 @@ class History:
         """Return the first position at which a table can be rebuilt; None if there is none yet."""
         through = parts.get_table(self.store, self.name, table).staged_through
         known = (one.known for one in self.list_beginnings(table, 0, max(through, 1 << 62)))
-        moves = (note.position for note in self._changes(table) for op in note.body["ops"] if op["op"] == "moved")
+        moves = (note.position for note in self._changes(table) for op in ops_of(note.body) if op["op"] == "moved")
         for position in sorted({*known, *moves}):
             if not isinstance(self._find_stages(table, position), str):
                 return position

@@ -25,6 +25,7 @@ from auditor.pipeline.merge.table_merge import StepFailed, follow, merge, plan
 from auditor.pipeline.merge.target_table import TargetTable, find_table, make_statement
 from auditor.pipeline.rebuild.history import Stage
 from auditor.pipeline.stream_positions import place_in_stream
+from auditor.pipeline.table_ops import ops_of
 from auditor.store import Store, parts, pipelines, schema_changes, table_notes
 from dialects import Session
 
@@ -221,9 +222,9 @@ class _Rebuilding:
 
 def _alters(note: TableNote) -> bool:
     """Return whether a statement may have changed the columns of a table that was there, or their values."""
-    return any(op["op"] not in ("clear", "create", "gone", "moved") for op in note.body["ops"])
+    return any(op["op"] not in ("clear", "create", "gone", "moved") for op in ops_of(note.body))
 
 
 def _remakes(note: TableNote) -> bool:
     """Return whether a table may have other columns behind a statement than before it."""
-    return any(op["op"] != "clear" for op in note.body["ops"])
+    return any(op["op"] != "clear" for op in ops_of(note.body))
