@@ -17,7 +17,6 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from auditor.api_models.run import Partition, PartitionState, Run, RunScore
 from auditor.config import Audit, ConnectionSettings, Retention
 from auditor.durations import durations
 from auditor.errors import NoReport
@@ -34,8 +33,7 @@ from auditor.store.runs import StoredDifference, StoredRun
 from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
 
 if TYPE_CHECKING:
-    from auditor.store import Store
-    from auditor.store.runs import StoredRun
+    from auditor.api_models.run import Partition, PartitionState, Run
 
 LOOKBACK_RUNS = 30
 """Earlier runs on which the choice of a method and the estimated rate of a rolling audit are based."""
@@ -288,6 +286,8 @@ def iterate_partitions(store: Store, run: str, state: PartitionState | None = No
 
 
 def _partition(partition_map: PartitionMap, place: int, plan: Plan) -> Partition:
+    from auditor.api_models.run import Partition  # models take long to load, and a run builds none
+
     number, state = int(partition_map.partition[place]), STATES[partition_map.state[place]]
     identity = None if number == NULL_PARTITION else number
     hidden, similarity = plan.hides_ranges, float(partition_map.similarity[place])
@@ -454,6 +454,8 @@ def get_run(store: Store, run: str) -> Run:
 
 def as_run(stored: StoredRun) -> Run:
     """Return a stored run as it leaves the process."""
+    from auditor.api_models.run import Run, RunScore  # models take long to load, and a run builds none
+
     progress = stored.progress if stored.state in (State.PENDING, State.RUNNING) else {}
     return Run(
         **Run.fields_of(stored, without=("score", "other_settings", "definition", "progress")),
