@@ -77,14 +77,13 @@ CHAINS = (
 
 SETTINGS = "annotated_types cronsim pydantic pydantic_core typing_extensions typing_inspection yaml"
 STORE = "sqlalchemy tenacity"
-CATALOGUE = "duckdb numpy"
-ROWS = f"{CATALOGUE} pyarrow"
+ROWS = "duckdb numpy pyarrow"
 SQL_OF_USERS = "mypy_extensions sqlglot"
 RUNS = {
     "--version": "",
     "--help": "",
-    "ls": f"numpy rich {SETTINGS} {STORE}",
-    "check t": f"rich {SETTINGS} {STORE} {CATALOGUE}",
+    "ls": f"rich {SETTINGS} {STORE}",
+    "check t": f"rich {SETTINGS} {STORE} duckdb",
     "diff duckdb:///here.duckdb t duckdb:///there.duckdb t -k id --quiet": f"rich {SETTINGS} {ROWS}",
     "run t --no-store --quiet": f"rich {SETTINGS} {ROWS}",
     "run t --quiet": f"rich {SETTINGS} {STORE} {ROWS}",
