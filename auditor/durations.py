@@ -35,9 +35,9 @@ class Durations:
     drill_poll: float = 0.5
     """Between two looks whether it has."""
 
-    # connections: retries, cancellation, load, slots, snapshots
-    retries: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-    """Before each retry of a transient error; after the last the error is final."""
+    # connections: waits before retries, cancellation, load, slots, snapshots
+    connection_retry_waits: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+    """Before each retry of a transient error, and each attempt to open a lost connection again; after the last the error is final."""
     connecting_poll: float = 0.1
     """Between two checks, while a server is asked for a connection, whether the run was stopped."""
     kept_session: float = 5.0
@@ -56,7 +56,7 @@ class Durations:
     """Between two checks of a waiting thread whether it was stopped, and whether what it waits for has come."""
     slot_poll: float = 0.25
     """Between two checks whether a statement's slot is free."""
-    slot_lapse: float = 30.0
+    slot_lease: float = 30.0
     """After which the slot of a process that stopped renewing it is free again."""
     slot_waiter: float = 3.0
     """After which a waiting holder that did not ask again loses its place."""
@@ -75,9 +75,9 @@ class Durations:
     """For a server's answer, after which its connection fails; must be longer than any statement, and than ``store_lock``."""
     store_busy: float = 0.02
     """Between attempts to set a busy SQLite file's journal mode."""
-    run_silent: float = 120.0
+    run_lease: float = 120.0
     """Without a heartbeat after which a run's process on another host is considered dead."""
-    patch_silent: float = 600.0
+    patch_lease: float = 600.0
     """For which a patch, or a bootstrap, of a process that cannot be looked at is silent before its process counts as dead."""
 
     # the service: workers, ticker, notices
@@ -107,9 +107,9 @@ class Durations:
     """After which a process that should have been killed is given up."""
 
     # processes of pipelines
-    first_retry: float = 0.5
+    pipeline_first_retry: float = 0.5
     """Before what failed is tried again the first time; each wait is twice the one before."""
-    longest_retry: float = 60.0
+    pipeline_longest_retry: float = 60.0
     """Before what failed is tried again, at most."""
     staged_poll: float = 0.5
     """Between two looks at the store for what another process staged."""
@@ -149,9 +149,9 @@ class Durations:
     """Between two looks at whether a copy by executors was stopped."""
 
     # the binary log
-    first_reconnect: float = 0.1
+    log_first_reconnect: float = 0.1
     """Before the binary log's connection is opened again the first time; each wait is twice the one before."""
-    longest_reconnect: float = 5.0
+    log_longest_reconnect: float = 5.0
     """Before the binary log's connection is opened again, at most."""
     log_heartbeat: float = 5.0
     """Of silence after which the server sends a heartbeat."""
@@ -179,7 +179,7 @@ class Durations:
     """After which a target's table is looked at again."""
     target_note: float = 5.0
     """Between two notes in the target of the place up to which it holds every table, at least."""
-    hold_lease: float = 60.0
+    hold_limit: float = 60.0
     """After which a hold ends by itself."""
     hold_answer: float = 20.0
     """For the loader, which may have to end a merge before it holds a table."""

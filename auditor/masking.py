@@ -8,15 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from auditor.errors import StatementRefused
 from auditor.model import Differences, Divergent, Measure, Plan, RangeDifference, Report, Suggestions
+
+T = TypeVar("T")
 
 MASK = "***"
 """Text shown instead of a masked column's value."""
 
 MASKED_KEYS = f"keys {MASK}"
 """Label of a range of masked keys."""
+
+
+def as_shown(value: T, is_masked: bool) -> T | str:
+    """Return a value of a column as it may be shown: of a masked one the mask, also where it is NULL."""
+    return MASK if is_masked else value
 
 
 def mask_key(key: Mapping[str, str | None], masked: Collection[str]) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from auditor import service
 from auditor.config import Settings
 from auditor.model import Chunk, Plan
 from auditor.sql import key_number, render, row_text
-from auditor.summary.minhash import MASK, MODULUS, constants
+from auditor.summary.minhash import LOW_BITS, MODULUS, constants
 from benchmarks import data
 from benchmarks.servers import Servers
 from benchmarks.shapes import SHAPES
@@ -120,7 +120,7 @@ def published_statement(plan: Plan, dialect: Dialect) -> str:
     digest = dialect.hashes.row_hash(row_text.row_text(plan, "source", dialect), "md5")
     words = ", ".join(f"{dialect.numbers.word(digest, 8 * j + 1, 8)} AS w{j}" for j in range(4))
     sums = ", ".join(dialect.numbers.integer_sum(f"w{j}") for j in range(4))
-    minima = ", ".join(f"MIN(((w3 * {a} + {b}) % {MODULUS}) & {MASK})" for a, b in constants(PUBLISHED_K))
+    minima = ", ".join(f"MIN(((w3 * {a} + {b}) % {MODULUS}) & {LOW_BITS})" for a, b in constants(PUBLISHED_K))
     key = plan.columns[0].expression["source"]
     return f"""\
 SELECT partition_id, COUNT(*), MIN(k), MAX(k), {sums}, {minima}

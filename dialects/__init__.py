@@ -14,7 +14,8 @@ the dialect of the product that the vendor derived its own from), with
 * ``pin_statements`` and ``connect``, which imports the driver only when it is called.
 
 The modules of an engine's package have the same names in each: ``dialect`` (facts, types, ``connect``), ``expressions`` (the SQL),
-``session``, ``login``, ``settings``, ``catalogue``, ``server``, ``writing`` and ``errors``, as far as there is something to say.
+``session``, ``login``, ``settings``, ``catalogue``, ``server`` (how busy it is, and what statements cost), ``writing`` (all that writes:
+facts, how rows are loaded, how tables change) and ``errors``, as far as there is something to say.
 
 Engines are discovered through the entry-point group ``auditor.dialects`` of any installed distribution: ``name = "module:Class"``. The
 catalogue queries of an engine are templates in the package that its class names (``TEMPLATES``): ``tables``, ``columns``,

@@ -173,6 +173,18 @@ class Catalogue:
             for kind, name, column in session.query(session.dialect.catalogue_query("hazards", names))
         ]
 
+    def version(self, session: Session, schema: str) -> str | None:
+        """Return a text that is another once anything of a schema's tables is defined otherwise, as `describe` and `hazards` say of them.
+
+        So a text that is as it was says at once of thousands of tables that none has to be described again. None where the catalogue has
+        no such thing.
+        """
+        try:
+            sql = session.dialect.catalogue_query("catalogue_version", {"schema": session.dialect.names.literal(schema)})
+        except LookupError:
+            return None
+        return str(session.query(sql)[0][0])
+
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": session.dialect.names.literal(names[0]), "table": session.dialect.names.literal(names[1])}
         key = [str(row[0]) for row in session.query_listed(session.dialect.catalogue_query("primary_key", literals))]

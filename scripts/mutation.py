@@ -35,7 +35,7 @@ SUITES = {
     ),
     "auditor/compare": (
         "unit/test_compare_ranges.py", "unit/test_accounting.py", "unit/test_sampling.py", "unit/test_tolerance.py",
-        "unit/test_jaccard.py", "unit/test_counts.py", "unit/test_levels.py",
+        "unit/test_score.py", "unit/test_counts.py", "unit/test_levels.py",
         "unit/test_text_forms.py", "pairs/test_exact.py", "unit/test_syndromes.py", "unit/test_patterns.py", "unit/test_verdict.py",
     ),
     "auditor/sql": (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from auditor.compare.jaccard import Unresolved
+from auditor.compare.score import Unresolved
 
 Numbers = npt.NDArray[np.int64]
 PATTERNS = ("scattered", "hot", "tail", "rewritten", "mixed", "short last")

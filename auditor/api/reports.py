@@ -1,4 +1,7 @@
-"""Routes for reports: of a run, of a day, and of two results saved from consoles."""
+"""Routes for reports: of a run, of a day, of costs, and of two results saved from consoles; and for connections, with a check of one.
+
+The partitions and differences of a run, row by row, are in `runs`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Routes for runs: progress, also as server-sent events, results, ad-hoc runs, cancel, resume; and the event log."""
+"""Routes for runs: state, also as server-sent events; partitions, differences, trace and evidence; ad-hoc runs, cancel, resume.
+
+And the log of events. What sums a run up, its report in each format, is in `reports`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands about audits: check, plan, sql, run, compare, demo, schema and dump."""
+"""Commands about audits: check, plan, sql, compare, demo, schema and dump. To run them: `_run`."""
 
 from __future__ import annotations
 

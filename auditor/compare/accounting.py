@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.masking import MASK
+from auditor.masking import as_shown
 from auditor.model import SIDES, ColumnDifference, Difference, DifferenceKind, Side
 
 Key = tuple[str | None, ...]
@@ -189,7 +189,7 @@ def _changed_columns(
     """Return the columns in which a changed row's two versions differ; of several rows of one key, the first of each side."""
     source, target = surplus["source"][0].texts, surplus["target"][0].texts
     return tuple(
-        ColumnDifference(name, *((MASK, MASK) if name in masked else (a, b)))
+        ColumnDifference(name, as_shown(a, name in masked), as_shown(b, name in masked))
         for name, a, b in zip(names, source, target, strict=False)
         if not (alike[name](a, b) if name in alike else a == b)
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Score, Side, Verdict, similarity_error
+from auditor.compare.score import Unresolved, published_score
+from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Verdict, similarity_error
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.codec import PartitionMap
@@ -240,23 +240,23 @@ def _differing_measures(sides: dict[Side, Summaries], at: dict[Side, int], names
     return tuple(f"{name}: {a} in the source, {b} in the target" for name, a, b in zip(names, mine, other, strict=False) if a != b)
 
 
-def published_score(equal: int, similarities: npt.NDArray[np.float64], k: int) -> Score | None:
-    """Return the published score of ``equal`` equal partitions and the unequal ones; None where there is no partition.
+def select_unresolved(aligned: Aligned, indices: Integers, at_least: Mapping[int, int], bits: int) -> Unresolved:
+    """Return the summaries of unresolved partitions.
 
-    ``similarities``, (n,) in 0 .. 1, are the shares of equal minhashes of the n unequal partitions. With m equal partitions and
-    N = m + n, score = (m + sum of similarities) / N, and its bound is (n / N) / sqrt(k), clipped to [0, 1]. The bound is the published
-    one; it is no confidence interval for the table's Jaccard similarity. Without minhashes (k = 0) similarities are NaN: such a
-    partition counts as 0, and as 1 in the upper bound.
+    ``indices`` are indices into ``aligned`` of partitions that both sides have, ``at_least`` maps some of them to the rows known to
+    differ, ``bits`` is the width of a signature word.
     """
-    unequal = len(similarities)
-    total = equal + unequal
-    if not total:
-        return None
-    value = (equal + float(np.nansum(similarities))) / total
-    if not k:
-        return Score(value, value, value + int(np.isnan(similarities).sum()) / total)
-    bound = unequal / total / math.sqrt(k)
-    return Score(value, max(0.0, value - bound), min(1.0, value + bound))
+    shares = [aligned.sides[side].minhashes[aligned.row_index[side][indices]] for side in SIDES]
+    k = shares[0].shape[1]
+    return Unresolved(
+        words=aligned.word_differences(indices),
+        source=aligned.sides["source"].rows[aligned.row_index["source"][indices]],
+        target=aligned.sides["target"].rows[aligned.row_index["target"][indices]],
+        at_least=np.array([at_least.get(int(index), 0) for index in indices], np.int64),
+        minhash=minhash.similarity(*shares) if k else np.full(len(indices), np.nan),
+        k=k,
+        bits=bits,
+    )
 
 
 def build_partition_map(aligned: Aligned, states: Mapping[int, str]) -> PartitionMap:

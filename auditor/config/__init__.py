@@ -57,7 +57,7 @@ from auditor.config._file import (
 )
 from auditor.config._in_flight import History, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
-from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
+from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageFormat, MessageSettings, RegistrySettings
 from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion, OpenLineage
 from auditor.config._pipeline import (
@@ -119,6 +119,7 @@ __all__ = [
     "LimitedSettings",
     "Limits",
     "MergeAt",
+    "MessageFormat",
     "MessageSettings",
     "MigrateSettings",
     "Notify",

@@ -96,6 +96,7 @@ class Partition(Strict):
     """The time by whose spans rows are partitioned."""
     unit: Literal["hour", "day", "month"] = "day"
     """The length of a span."""
+    # Where the method exact takes fewer: `FINER_FROM` of auditor/planning/partitioning.py.
     rows: int = Field(3072, ge=1)
     """Rows per partition to aim for; by default the method exact takes fewer for tables of 65,536 to 2 million rows."""
     limit: int = Field(65536, ge=1, le=1 << 20)

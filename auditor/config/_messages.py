@@ -26,6 +26,10 @@ def _check_added(name: str) -> str:
     return name
 
 
+MessageFormat = Literal["json", "json_schema", "avro"]
+"""Names of formats; what each is: `auditor.pipeline.messages.formats`."""
+
+
 class MessageSettings(Strict):
     """How rows are written as messages, and read from them.
 
@@ -41,7 +45,7 @@ class MessageSettings(Strict):
     """``debezium``: before, after, op and source. ``flat``: the columns of the row after, with ``__deleted`` and the fields of ``add``, as
     ExtractNewRecordState writes it with ``delete.tombstone.handling.mode: rewrite-with-tombstone``; a delete has the row before.
     ``plain``: the columns of the row after; a delete is a tombstone alone."""
-    format: Literal["json", "json_schema", "avro"] = "json"
+    format: MessageFormat = "json"
     """``json``; ``json_schema`` or ``avro``, with schemas in a registry and its identifier in the first 5 bytes."""
     schemas: bool = False
     """Whether each JSON message has its schema beside it, as Kafka Connect's JsonConverter writes it with ``schemas.enable``."""

@@ -1,6 +1,6 @@
 """A database connection of a run: passes the throttle before each statement, retries what may succeed later, reconnects when lost.
 
-How long it waits before each retry: `auditor/durations.py`.
+How long it waits before each retry, and before a lost connection is opened again: `connection_retry_waits` in `auditor/durations.py`.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ class Connection:
         """Wait, then reconnect if the connection was lost. Raises the last error when that fails, StatementCancelled when cancelled."""
         lost = isinstance(error, ConnectionLost | Unreachable)
         while True:
-            delay = durations().retries[self.attempts]
+            delay = durations().connection_retry_waits[self.attempts]
             self.attempts += 1
             self.retries += 1
             self._report_wait(f"waits {delay:g} s to retry: {error}")
@@ -469,5 +469,5 @@ def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
         isinstance(error, EngineError)
         and error.retryable
         and not isinstance(error, StatementTimeout)
-        and attempts < len(durations().retries)
+        and attempts < len(durations().connection_retry_waits)
     )

@@ -354,13 +354,13 @@ class _Shared:
         self.release = partial(leases.release_slot, store)
         self.databases: dict[str, str] = {}
         """The database of each holder."""
-        self.renewal = Renewal("slots", self._renew_all, durations().slot_lapse / 4)
+        self.renewal = Renewal("slots", self._renew_all, durations().slot_lease / 4)
         self.renewal.start()
 
     def _renew_all(self) -> None:
         for holder, database in list(self.databases.items()):
             with suppress(StoreError):  # while the store fails, no other process gets the slot either
-                self.renew(database, holder, durations().slot_lapse)
+                self.renew(database, holder, durations().slot_lease)
 
 
 _shared: _Shared | None = None
@@ -411,7 +411,7 @@ def _reason_to_wait(shared: _Shared, database: str, holder: str, most: Callable[
     if limit is None:
         return None
     try:
-        if not shared.take(database, limit, holder, durations().slot_lapse):
+        if not shared.take(database, limit, holder, durations().slot_lease):
             return f"waits for {describe_slots(limit)} at once over all processes"
     except StoreError as error:
         if error.retryable:

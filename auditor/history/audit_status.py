@@ -212,11 +212,11 @@ def _verified(own: Sequence[StoredRun], settings: str | None, state: AuditState)
 def _stale_reason(own: Sequence[StoredRun], run: StoredRun, audit: Scheduled | None, age: float, at: dt.datetime) -> str:
     """Return why the verdict of ``run`` is too old to rely on; empty if it is not. One that is running or paused is never stale."""
     if audit and audit.schedule:
-        return _overdue_reason(audit.schedule, own, run, at)
+        return _late_reason(audit.schedule, own, run, at)
     return _unusual_age_reason(own, age, at)
 
 
-def _overdue_reason(schedule: Schedule, own: Sequence[StoredRun], run: StoredRun, at: dt.datetime) -> str:
+def _late_reason(schedule: Schedule, own: Sequence[StoredRun], run: StoredRun, at: dt.datetime) -> str:
     """Return why a scheduled audit is stale: it was due, and no run ended in a verdict within the grace period."""
     due = _first_due(schedule.cron, schedule.timezone, run.started)
     if due is None or at <= due + dt.timedelta(seconds=schedule.jitter + SCHEDULE_GRACE):

@@ -370,7 +370,7 @@ class Comparison:
 class Jaccard:
     """Row-weighted Jaccard similarity of source A and target B as multisets of rows: J = |A and B| / |A or B|, 0 .. 1.
 
-    With T rows on both sides together, D of them on one side only, J = (T - D) / (T + D); see ``auditor.compare.jaccard``.
+    With T rows on both sides together, D of them on one side only, J = (T - D) / (T + D); see ``auditor.compare.score``.
     """
 
     score: Score

@@ -22,20 +22,19 @@ from auditor.pipeline.binlog.log_scope import find_gaps
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
 from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
-from auditor.pipeline.catalogue import describe_tables, find_tables
-from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
 from auditor.pipeline.kafka.source_check import check_source_topics, sample_schemas
 from auditor.pipeline.kafka.target_check import check_topics
-from auditor.pipeline.kafka.topic_cluster import TopicCluster
 from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.table_statistics import check_analyze
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.pipeline.segments.buckets import refuse_missing_column
+from auditor.pipeline.source_tables import home_of, list_source_tables, list_tables, list_versioned, read_schemas
 from auditor.pipeline.stage_task import TableRules, refuse_name
 from auditor.sql.merge import is_own_table
-from dialects import Place, Session, Table, versions
+from dialects import Session, versions
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night can continue."""
@@ -139,72 +138,6 @@ def _check_topics(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     return findings
 
 
-def list_source_tables(settings: Settings, name: str) -> list[str]:
-    """Return what a pipeline's source calls its tables now, ``database.table``. Raises EngineError and BrokerError."""
-    pipeline = settings.pipeline(name)
-    if pipeline.topic_source:
-        return sorted(pipeline.topic_source.table_of(topic) for topic in TopicCluster(settings, pipeline.topic_source).find())
-    connection = settings.connections[pipeline.of_log("a log").connection]
-    with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
-        return [".".join(table) for table in list_tables(session, pipeline)]
-
-
-def home_of(session: Session) -> str:
-    """Return the database in which names of tables without one are looked up; '' for none. Raises EngineError."""
-    return str(session.query("SELECT DATABASE()")[0][0] or "") if session.dialect.CHANGE_STREAM == "binlog" else ""
-
-
-def list_tables(session: Session, pipeline: Pipeline) -> list[tuple[str, str]]:
-    """Return the databases and names of the pipeline's tables; what has no rows of its own, as a view, is passed by. Raises EngineError."""
-    if session.dialect.CHANGE_STREAM != "binlog":
-        return [
-            (table.schema, table.name)
-            for table in session.dialect.catalogue.list_tables(session)
-            if not table.is_view and pipeline.replicates(table.name)
-        ]
-    home = home_of(session)
-    tables = [(str(database), str(name)) for database, name, _ in session.query_listed(_statement(session, "pipeline_tables"))]
-    return sorted((database, name) for database, name in tables if pipeline.replicates(name, database, home))
-
-
-def _versioned(session: Session) -> set[str]:
-    """Return the system-versioned tables of the server, as ``database.table``."""
-    if session.dialect.CHANGE_STREAM != "binlog":
-        return set()
-    return {
-        f"{database}.{name}"
-        for database, name, is_versioned in session.query_listed(_statement(session, "pipeline_tables"))
-        if is_versioned
-    }
-
-
-def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
-    """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
-    tables = list_tables(session, pipeline)
-    if session.dialect.CHANGE_STREAM == "binlog":
-        versioned = _versioned(session)
-        described = describe_tables(session, {name: ".".join(name) in versioned for name in tables})
-        return {".".join(name): described[name] for name in tables if name in described}
-    found = {f"{database}.{name}": _describe(session, database, name) for database, name in tables}
-    return {name: schema for name, schema in found.items() if schema is not None}
-
-
-def read_some(session: Session, pipeline: Pipeline, tables: Sequence[str]) -> dict[str, TableSchema]:
-    """Return the columns of tables, ``database.table``, as `read_schemas` does, without those that are not the pipeline's.
-
-    Raises EngineError.
-    """
-    home, names = home_of(session), [(database, name) for database, _, name in (table.partition(".") for table in tables)]
-    there = find_tables(session, [(database, name) for database, name in names if pipeline.replicates(name, database, home)])
-    return {".".join(name): schema for name, schema in describe_tables(session, there).items()}
-
-
-def _describe(session: Session, database: str, name: str) -> TableSchema | None:
-    tables = session.dialect.catalogue.describe(session, Place((database, name)))
-    alike = [table for table in tables if table.names[-2:] == (database, name)]  # and none whose name has letters of other cases
-    return _schema(database, name, alike[0]) if alike else None
-
-
 def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterator[Finding]:
     """Yield which of the source's tables, ``database.table``, or of those into which their rows go, would be one table of a target.
 
@@ -236,13 +169,6 @@ def _find_routed(pipeline: Pipeline) -> Iterator[Finding]:
             if name not in (outputs := pipeline.columns_of(name).outputs(name)):
                 sentence = f"tables: {table} is no table there: its rows go into {', '.join(outputs)}; name these"
                 yield Finding("warning", f"target {target}", sentence)
-
-
-def _schema(database: str, name: str, table: Table) -> TableSchema:
-    columns = tuple(
-        ColumnSchema(column.name, re.sub(r" character set \w+$", "", column.native), column.nullable) for column in table.columns
-    )
-    return TableSchema(database, name, columns, table.primary_key)
 
 
 def check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal["error", "warning"], str]]:
@@ -337,7 +263,7 @@ def _has_come(pipeline: Pipeline, source: Source, table: str, scan: LogScan, ran
 
 
 def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[TableSchema | Finding]:
-    schemas, home, versioned = read_schemas(session, pipeline), home_of(session), _versioned(session)
+    schemas, home, versioned = read_schemas(session, pipeline), home_of(session), list_versioned(session)
     for pattern in pipeline.source.tables:
         alone = pipeline.model_copy(update={"source": pipeline.source.model_copy(update={"tables": (pattern,)})})
         if not any(alone.replicates(schema.table, schema.database, home) for schema in schemas.values()):

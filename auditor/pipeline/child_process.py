@@ -41,10 +41,9 @@ class Child:
     def service(self, name: str, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
         """Return what keeps the process running until ``stopped`` is set, in a thread of this name."""
         level = logging.getLevelName(log.getEffectiveLevel())
-        command, backoff = (
-            [sys.executable, "-m", self.module, *self.arguments, level],
-            Backoff(durations().first_retry, durations().longest_retry),
-        )
+        command = [sys.executable, "-m", self.module, *self.arguments, level]
+        waits = durations().pipeline_first_retry, durations().pipeline_longest_retry
+        backoff = Backoff(*waits)
 
         def run_process() -> float:
             ended = self._run_once(command, stopped, staged, paused)
@@ -55,7 +54,7 @@ class Child:
             log.warning("%s: %s; it is started again", self.label, ended, extra=extra)
             return wait
 
-        return Service(name, run_process, backoff=Backoff(durations().first_retry, durations().longest_retry), stopping=stopped)
+        return Service(name, run_process, backoff=Backoff(*waits), stopping=stopped)
 
     @staticmethod
     def _run_once(command: list[str], stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> str:

@@ -116,7 +116,7 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
         return None
 
     failure, fields = f"{connection}: no heartbeat was written; it is tried again", {"connection": connection}
-    backoff, action = Backoff(2 * durations().first_retry, durations().longest_retry), "heartbeat_delayed"
+    backoff, action = Backoff(2 * durations().pipeline_first_retry, durations().pipeline_longest_retry), "heartbeat_delayed"
     service = Service(
         "heartbeats", beat, every, failure=failure, action=action, fields=fields, backoff=backoff, at_end=opened.close, stopping=stop
     )

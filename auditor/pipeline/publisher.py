@@ -132,12 +132,12 @@ class Publisher:
             if not paused.is_set():
                 self.publish_all()
             if every:
-                least, now = durations().first_retry, self.clock()
+                least, now = durations().pipeline_first_retry, self.clock()
                 stopped.wait(min([every, *(max(least, failure.until - now) for failure in self._reports.failures.values())]))
             else:
                 staged.wait(durations().staged_poll)
 
-        backoff = Backoff(durations().first_retry, durations().longest_retry)
+        backoff = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry)
         return Service(f"publisher {self.target}", publish, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def close(self) -> None:

@@ -13,13 +13,13 @@ from auditor.errors import ConfigError, NoSuchObject, PositionLost
 from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset, read_born
 from auditor.pipeline.binlog.server import check_server, read_log_files
-from auditor.pipeline.check import list_source_tables, read_schemas
 from auditor.pipeline.incarnation import order, show
 from auditor.pipeline.kafka.source_check import check_retained
 from auditor.pipeline.merge import merge_by_commits
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import Identity, adopt, read_identities
 from auditor.pipeline.publisher import forget_published
+from auditor.pipeline.source_tables import list_source_tables, read_schemas
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts
 from dialects.committing import Committing

@@ -37,7 +37,7 @@ from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.binlog.sql_tokens import tokens
-from auditor.pipeline.check import find_shared, list_source_tables
+from auditor.pipeline.check import find_shared
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
@@ -49,6 +49,7 @@ from auditor.pipeline.merge.target_identity import check_target
 from auditor.pipeline.part_deletion import PartDeleter
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.segments.process import segment_process
+from auditor.pipeline.source_tables import list_source_tables
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.staging import Staging
@@ -309,7 +310,7 @@ class Run:
         if self.events is None and rules.pipeline.log_source:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start = Backoff(durations().first_retry, durations().longest_retry), 0.0
+        backoff, next_start = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry), 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()

@@ -11,7 +11,7 @@ from typing import Literal
 
 from auditor.compare.accounting import Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
-from auditor.masking import MASK
+from auditor.masking import as_shown
 from auditor.points import reach
 from auditor.repair.proposal import ROWS_TOGETHER, Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
@@ -319,7 +319,7 @@ class BatchWriter:
                     f"{where}: the row {'is not there' if meant else 'is still there'} after its statement; it was rolled back"
                 )
             name, wanted, got = next((n, a, b) for n, a, b in zip(names, meant, row.texts, strict=True) if a != b)
-            shown = (MASK, MASK) if name in self.proposal.transfer.masked else (wanted, got)
+            shown = [as_shown(text, name in self.proposal.transfer.masked) for text in (wanted, got)]
             raise PatchFailed(
                 f"{where}: the column {name!r} holds {shown[1]!r} after its statement, not {shown[0]!r}; the batch was rolled back:"
                 " look for triggers, and for what the column's type cuts or rounds"

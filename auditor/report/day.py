@@ -252,7 +252,7 @@ def _describe_running(run: StoredRun, at: dt.datetime) -> str:
     settings = f", with other settings: {run.other_settings}," if run.is_one_off else ""
     since = f"run {run.run[:12]}{settings} {doing_what} since {formatting.moment(run.started)}"
     elapsed = (at - run.started).total_seconds()
-    started = f"; it started {format_duration(elapsed)} ago" if elapsed > durations().run_silent else ""
+    started = f"; it started {format_duration(elapsed)} ago" if elapsed > durations().run_lease else ""
     return since + (f": {', '.join(doing)}" if doing else "") + started
 
 

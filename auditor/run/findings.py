@@ -15,7 +15,7 @@ from auditor.compare.patterns import fraction_hints
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.durations import durations
-from auditor.masking import MASK, partition_label
+from auditor.masking import as_shown, partition_label
 from auditor.model import (
     Alignment,
     Comparison,
@@ -123,9 +123,8 @@ def _describe_side(reader: Reader, plan: Plan, numbers: Sequence[int], side: Sid
 
 
 def _unhashed_key(plan: Plan, row: Row) -> str:
-    texts = (
-        MASK if column.masked else canonical.readable(column.kind, text) for column, text in zip(plan.key_columns, row.key, strict=True)
-    )
+    columns = zip(plan.key_columns, row.key, strict=True)
+    texts = (as_shown(canonical.readable(column.kind, text), column.masked) for column, text in columns)
     return ", ".join("NULL" if text is None else text for text in texts)
 
 

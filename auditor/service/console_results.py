@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from auditor import canonical
-from auditor.compare import jaccard, syndromes
-from auditor.compare.comparator import Aligned, align, compare
+from auditor.compare import score, syndromes
+from auditor.compare.comparator import Aligned, align, compare, select_unresolved
 from auditor.compare.verdict import conclude
 from auditor.config import Threshold
 from auditor.errors import ResultError
@@ -314,10 +314,10 @@ def _similarity(aligned: Aligned) -> Jaccard | None:
     """Return the certain bounds of the similarity of both sides, also in place of the 95 % ones, which need a plan."""
     shared = aligned.on_both
     one_sided = [int(index) for index in np.flatnonzero(aligned.unequal & ~shared)]
-    estimate = jaccard.similarity(
+    estimate = score.similarity(
         rows=sum(int(aligned.sides[side].rows.sum()) for side in SIDES),
         differing=sum(int(aligned.rows[side][index]) for index in one_sided for side in SIDES),
-        rest=jaccard.select_unresolved(aligned, np.flatnonzero(aligned.unequal & shared), {}, bits=WORD_BITS),
+        rest=select_unresolved(aligned, np.flatnonzero(aligned.unequal & shared), {}, bits=WORD_BITS),
         unknown=aligned.skipped_rows,
     )
     return replace(estimate, score=Score(estimate.score.value, estimate.least, estimate.most)) if estimate else None

@@ -16,7 +16,7 @@ from auditor.config import Audit, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, EngineError, PatchRefused, RunOutdated, StoreError, StoreUnavailable, UnknownPatch, UnknownRun
 from auditor.history import records
-from auditor.masking import MASK
+from auditor.masking import as_shown
 from auditor.model import DifferenceKind, Report
 from auditor.quantities import plural
 from auditor.repair import patching, proposal, script
@@ -510,4 +510,4 @@ def _by_name(texts: Sequence[str | None], shown: JournalColumns) -> Texts:
     """Return readable texts by the names of the columns; of a key, which comes first, those of its columns."""
     masked = set(shown["masked"])
     columns = zip(shown["names"], shown["kinds"], texts, strict=False)
-    return {name: MASK if name in masked else canonical.readable(Kind(kind[0], scale=kind[1]), text) for name, kind, text in columns}
+    return {name: as_shown(canonical.readable(Kind(kind[0], scale=kind[1]), text), name in masked) for name, kind, text in columns}

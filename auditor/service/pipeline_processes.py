@@ -50,7 +50,7 @@ class PipelineProcesses:
         """Start the processes."""
         for name in self.names:
             self._restarts[name] = threading.Event()
-            first, longest = 2 * durations().first_retry, durations().longest_retry
+            first, longest = 2 * durations().pipeline_first_retry, durations().pipeline_longest_retry
             work = partial(self._run_process, name, Backoff(first, longest))
             failure, fields = f"{name}: its process cannot be started", {"pipeline": name}
             backoff = Backoff(first, longest)
@@ -100,7 +100,7 @@ class PipelineProcesses:
             return
         if time.monotonic() - began > durations().pipeline_steady:
             backoff.succeed()
-            wait = durations().first_retry
+            wait = durations().pipeline_first_retry
         else:
             wait = backoff.fail()
         extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}

@@ -31,6 +31,7 @@ from auditor.pipeline.refresh.source_tables import find_obstacles
 from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
+from auditor.pipeline.source_tables import read_schemas
 from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.pipeline.versions.files import VERSIONS
@@ -89,7 +90,7 @@ def _check_refreshes(settings: Settings, name: str) -> Iterator[tuple[str, str]]
         return
     try:
         if session.dialect.name == "mysql":
-            yield from find_obstacles(settings, name, list(checks.read_schemas(session, settings.pipeline(name)).values()))
+            yield from find_obstacles(settings, name, list(read_schemas(session, settings.pipeline(name)).values()))
     finally:
         session.close()
 
@@ -268,7 +269,7 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     if tables is None:
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
         try:
-            places = [(schema.database, schema.table) for schema in checks.read_schemas(session, pipeline).values() if schema.key]
+            places = [(schema.database, schema.table) for schema in read_schemas(session, pipeline).values() if schema.key]
         finally:
             session.close()
     audits: dict[str, ProposedAudit] = {}

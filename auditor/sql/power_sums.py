@@ -13,7 +13,7 @@ from auditor.model import Plan, Side
 from auditor.sql.key_number import bucket, key_number, partition, position
 from auditor.sql.row_text import row_text
 from auditor.summary.key_number import P, forms
-from auditor.summary.minhash import MASK, MODULUS, constants
+from auditor.summary.minhash import LOW_BITS, MODULUS, constants
 from dialects import Dialect
 
 INLINE_T = 4
@@ -137,4 +137,4 @@ def aggregates(plan: Plan, dialect: Dialect) -> tuple[Callable[[str], str], Call
 def minima(k: int, seed: str, dialect: Dialect) -> list[str]:
     """Return SQL of the k minima of a partition, each the least permuted value of the 32-bit word ``seed`` of its row hashes."""
     permuted = (dialect.numbers.modulo(f"({seed} * {a} + {b})", MODULUS) for a, b in constants(k))
-    return [f"MIN({dialect.numbers.low_bits(f'({sql})', MASK.bit_length())}) AS minhash_{i}" for i, sql in enumerate(permuted)]
+    return [f"MIN({dialect.numbers.low_bits(f'({sql})', LOW_BITS.bit_length())}) AS minhash_{i}" for i, sql in enumerate(permuted)]

@@ -71,7 +71,7 @@ def begin_bootstrap(store: Store, *, bootstrap: str, audit: str, target: str, wh
             raise BootstrapRefused(f"bootstrap {busy.bootstrap} of this table has not ended ({where}); continue it, or drop its copy")
         subject = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": database_time(connection)}
         connection.execute(insert(bootstraps).values(**subject, state="running", stage="copying", detail=dict(detail)))
-        leases.assign(connection, "bootstrap", bootstrap, durations().patch_silent)
+        leases.assign(connection, "bootstrap", bootstrap, durations().patch_lease)
         events.insert_event(connection, actor=who, action="bootstrap begun", subject=bootstrap, detail={"audit": audit})
 
     store.write(work)
@@ -86,7 +86,7 @@ def continue_bootstrap(store: Store, bootstrap: str) -> None:
             where = leases.describe_owner(connection, "bootstrap", bootstrap)
             raise BootstrapRefused(f"bootstrap {bootstrap} of this table is at work ({where}); wait for its end")
         connection.execute(update(bootstraps).where(bootstraps.c.bootstrap == bootstrap).values(state="running"))
-        leases.assign(connection, "bootstrap", bootstrap, durations().patch_silent)
+        leases.assign(connection, "bootstrap", bootstrap, durations().patch_lease)
 
     store.write(work)
 
@@ -98,7 +98,7 @@ def save_stage(store: Store, bootstrap: str, stage: BootstrapStage, detail: Mapp
         same = bootstraps.c.bootstrap == bootstrap
         row = connection.execute(select(bootstraps).where(same)).one()
         connection.execute(update(bootstraps).where(same).values(stage=stage, detail={**row.detail, **(detail or {})}))
-        leases.renew(connection, "bootstrap", bootstrap, durations().patch_silent)
+        leases.renew(connection, "bootstrap", bootstrap, durations().patch_lease)
 
     store.write(work)
 
@@ -121,7 +121,7 @@ def save_range(store: Store, bootstrap: str, number: int, detail: StoredRange) -
         same = (bootstrap_ranges.c.bootstrap == bootstrap) & (bootstrap_ranges.c.number == number)
         connection.execute(delete(bootstrap_ranges).where(same))
         connection.execute(insert(bootstrap_ranges).values(bootstrap=bootstrap, number=number, detail=dict(detail)))
-        leases.renew(connection, "bootstrap", bootstrap, durations().patch_silent)
+        leases.renew(connection, "bootstrap", bootstrap, durations().patch_lease)
 
     store.write(work)
 

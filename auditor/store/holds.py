@@ -10,7 +10,8 @@ held     the target holds the table exactly up to there, and says so       the l
 failed   it cannot; ``reason`` says why                                    the loader
 ======== ================================================================= ==========
 
-The audit ends a hold by deleting it. One that is not ended, because its process died, ends by itself at ``until``, by the store's clock.
+The audit ends a hold by deleting it. One that is not ended, because its process died, ends by itself at ``until``, by the store's clock:
+after `hold_limit` of `auditor/durations.py`.
 
 It has a table of its own beside that of leases, because it is a question with an answer: audit and loader write its state in turn, nobody
 renews it, and its key are three names, which would not fit into the key of a lease.

@@ -21,7 +21,8 @@ A statement slot limits the concurrent statements on a connection's database ove
 served. A database has several of these leases: each slot in use is a row with the slot's number, from 0, which is part of the primary key,
 so that the database guarantees the limit. Each waiting holder has a row too, with a negative number: the lower, the later it arrived.
 
-How long each lease lasts is in `auditor/durations.py`: `pipeline_lease`, `command_lease`, `run_silent`, `patch_silent`, `slot_lapse`.
+How long each lease lasts is in `auditor/durations.py`: `pipeline_lease` (source, target, refreshes), `command_lease` (the same, of a
+command that keeps a pipeline from running), `run_lease`, `patch_lease` (patches and bootstraps), `slot_lease`.
 
 A hold of a target's table is no lease: see `holds`.
 """

@@ -170,7 +170,7 @@ def begin_patch(
         subject = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
         begun = {**detail, "begun": now.isoformat()}
         connection.execute(insert(patches).values(**subject, state="running", undoable=undoable, detail=begun))
-        leases.assign(connection, "patch", patch, durations().patch_silent)
+        leases.assign(connection, "patch", patch, durations().patch_lease)
         what = "undo begun" if undoes else "patch begun"
         events.insert_event(connection, actor=who, action=what, subject=patch, detail={"run": run, "audit": audit})
 
@@ -186,7 +186,7 @@ def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: 
         same = and_(patch_batches.c.patch == patch, patch_batches.c.number == number)
         if not connection.execute(update(patch_batches).where(same).values(state=state, at=now, body=body)).rowcount:
             connection.execute(insert(patch_batches).values(patch=patch, number=number, state=state, at=now, body=body))
-        leases.renew(connection, "patch", patch, durations().patch_silent)
+        leases.renew(connection, "patch", patch, durations().patch_lease)
 
     store.write(work)
 
@@ -493,7 +493,7 @@ def claim_patch(store: Store) -> Patch | None:
             begun = {"state": "running", "detail": {**row.detail, "begun": database_time(connection).isoformat()}}
             still = patches.c.state == "waiting"
             if connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(**begun)).rowcount:
-                leases.assign(connection, "patch", row.patch, durations().patch_silent)
+                leases.assign(connection, "patch", row.patch, durations().patch_lease)
                 what = "undo begun" if row.undoes else "patch begun"
                 detail = {"run": row.run, "audit": row.audit}
                 events.insert_event(connection, actor=row.requested_by, action=what, subject=row.patch, detail=detail)
@@ -519,7 +519,7 @@ def begin_claimed(store: Store, patch: str, *, undoable: bool, detail: Mapping[s
             raise PatchRefused(f"patch {patch} is no longer at work ({row.state}); look at it again")
         values = {"undoable": undoable, "detail": {**row.detail, **detail}}
         connection.execute(update(patches).where(patches.c.patch == patch).values(**values))
-        leases.renew(connection, "patch", patch, durations().patch_silent)
+        leases.renew(connection, "patch", patch, durations().patch_lease)
 
     store.write(work)
 

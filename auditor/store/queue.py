@@ -168,7 +168,7 @@ def _assign(connection: Connection, number: int) -> StoredRun:
     row = connection.execute(select(runs.c.run, runs.c.audit, runs.c.resumable).where(runs.c.number == number)).one()
     started = {} if row.resumable else {"started": database_time(connection)}
     connection.execute(update(runs).where(runs.c.number == number).values(**running_columns(row.audit), **started))
-    leases.assign(connection, "run", row.run, durations().run_silent)
+    leases.assign(connection, "run", row.run, durations().run_lease)
     connection.execute(update(queue).where(queue.c.run == number).values(pending_audit=None))
     return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 

@@ -125,7 +125,7 @@ def start_run(
                 **running_columns(audit),
             )
         )
-        leases.assign(connection, "run", run, durations().run_silent)
+        leases.assign(connection, "run", run, durations().run_lease)
         if event is not None:
             insert_event(connection, actor=requested_by, action="run requested", subject=run, detail=event)
 
@@ -243,7 +243,7 @@ def resume_run(store: Store, run: str) -> ResumedRun:
         _check_resumable(connection, row, plan)
         _check_not_running(connection, row.audit)
         connection.execute(update(runs).where(runs.c.number == row.number).values(**running_columns(row.audit), **NOT_ENDED))
-        leases.assign(connection, "run", run, durations().run_silent)
+        leases.assign(connection, "run", run, durations().run_lease)
         audit_state.adjust_run_count(connection, row.number, -1)
         forget_payloads(connection, [run])
         resumed = fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
@@ -301,7 +301,7 @@ def update_own_run(connection: Connection, run: str, **values: Any) -> int:
 
     Raises UnknownRun if there is no such run, and RunLost if this process does not own it.
     """
-    if not leases.renew(connection, "run", run, durations().run_silent):
+    if not leases.renew(connection, "run", run, durations().run_lease):
         _raise_lost(connection, run)
     if values:
         connection.execute(update(runs).where(runs.c.run == run).values(**values))
@@ -351,7 +351,7 @@ def recover_runs(store: Store) -> Recovered:
     """Fail or requeue the runs whose process has died.
 
     A run that was requested through the queue becomes pending again; any other fails, and can be resumed if it stored a chunk.
-    A process on another host is considered dead when its heartbeat is older than ``run_silent`` by the database's clock, which
+    A process on another host is considered dead when its heartbeat is older than ``run_lease`` by the database's clock, which
     also dates the heartbeats. If that clock was set back, a heartbeat in its future is set to the current time, to age from there.
     A running run has a lease: both are written in one transaction.
     """
@@ -366,7 +366,7 @@ def recover_runs(store: Store) -> Recovered:
         for row, lease in running:
             liveness = lease.judge(at)
             if liveness == "ahead":
-                leases.let_age(connection, lease, durations().run_silent)
+                leases.let_age(connection, lease, durations().run_lease)
             if liveness != "dead" or not leases.take_away(connection, lease):
                 continue
             requeue = _should_requeue(connection, row)

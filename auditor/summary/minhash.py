@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MODULUS = 2305843009213693951
 """2^61 - 1, a prime."""
 
-MASK = 2147483647
+LOW_BITS = 2147483647
 """2^31 - 1: the low 31 bits, of which a minhash consists."""
 
 _PUBLISHED = (
@@ -38,7 +38,7 @@ def constants(k: int) -> list[tuple[int, int]]:
     A larger k appends pairs and changes none. seed * a + b stays below 2^63 for every seed below 2^32.
     """
     generator = random.Random(_SEED)
-    generated = [(generator.randrange(1, MASK), generator.randrange(1, MASK)) for _ in range(max(0, k - len(_PUBLISHED)))]
+    generated = [(generator.randrange(1, LOW_BITS), generator.randrange(1, LOW_BITS)) for _ in range(max(0, k - len(_PUBLISHED)))]
     return [*_PUBLISHED, *generated][:k]
 
 
@@ -50,4 +50,4 @@ def similarity(source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> 
 
 def row_minhashes(seed: int, k: int) -> list[int]:
     """Return the k minhashes of one row in plain Python: the oracle for the SQL. ``seed`` is below 2^32."""
-    return [((seed * a + b) % MODULUS) & MASK for a, b in constants(k)]
+    return [((seed * a + b) % MODULUS) & LOW_BITS for a, b in constants(k)]

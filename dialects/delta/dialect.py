@@ -47,7 +47,18 @@ class Delta(DuckDB):
     name = "delta"
     schemes = ("delta", S3, *POINTED)
     ancestors = ("duckdb",)
-    UNAVAILABLE_TEMPLATES = frozenset({"tables", "columns", "primary_key", "estimate", "comments", "dependents", "bootstrap_stage_create"})
+    UNAVAILABLE_TEMPLATES = frozenset(
+        {
+            "tables",
+            "columns",
+            "primary_key",
+            "estimate",
+            "comments",
+            "catalogue_version",
+            "dependents",
+            "bootstrap_stage_create",
+        }
+    )
 
     OPENS_FILES = True
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key

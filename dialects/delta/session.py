@@ -21,8 +21,8 @@ from dialects.data_files import FindForms
 from dialects.delta import commits, files, table_files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
-from dialects.duckdb.loading import DuckDBLoading, file_values, read_files
 from dialects.duckdb.session import ARROW_ROWS, DuckDBSession
+from dialects.duckdb.writing import DuckDBLoading, file_values, read_files
 from dialects.kinds import Kind
 from dialects.writing import Hazard
 

@@ -9,7 +9,7 @@ from typing import Any
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Loading, arrow_columns
 from dialects.duckdb import settings
-from dialects.duckdb.loading import DuckDBLoading
+from dialects.duckdb.writing import DuckDBLoading
 from dialects.session import InProcessSession
 
 ARROW_ROWS = 65_536

@@ -41,7 +41,18 @@ class Iceberg(DuckDB):
 
     name = "iceberg"
     schemes = ("iceberg",)
-    UNAVAILABLE_TEMPLATES = frozenset({"tables", "columns", "primary_key", "estimate", "comments", "dependents", "bootstrap_stage_create"})
+    UNAVAILABLE_TEMPLATES = frozenset(
+        {
+            "tables",
+            "columns",
+            "primary_key",
+            "estimate",
+            "comments",
+            "catalogue_version",
+            "dependents",
+            "bootstrap_stage_create",
+        }
+    )
 
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)

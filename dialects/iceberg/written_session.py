@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from dialects import errors
 from dialects.base import Dialect
 from dialects.committing import Commit, Committing, WrittenVersion
-from dialects.duckdb.loading import DuckDBLoading, file_values, read_files
 from dialects.duckdb.session import ARROW_ROWS
+from dialects.duckdb.writing import DuckDBLoading, file_values, read_files
 from dialects.iceberg import commits
 from dialects.iceberg.catalogue import find_names
 from dialects.iceberg.data_files import FILE_ROWS, make_schema, stored_value, write_files

@@ -15,8 +15,8 @@ from dialects.durations import durations
 from dialects.log_places import PlacedSession
 from dialects.mysql import settings
 from dialects.mysql.driver import close_unread
-from dialects.mysql.lines import fetch_lines
-from dialects.mysql.loading import MySQLLoading
+from dialects.mysql.reading_lines import fetch_lines
+from dialects.mysql.writing import MySQLLoading
 from dialects.pooler import Probe, changes_of_session
 from dialects.session import FETCHED_ROWS, Driver, DriverSession
 from dialects.settings import find_others, refuse_others

@@ -43,7 +43,7 @@ LABEL_BYTES = 63
 """The most bytes of an enum's label. https://www.postgresql.org/docs/current/datatype-enum.html"""
 
 APPLICATION_NAME = "auditor"
-"""application_name of the auditor's sessions; ``active_sessions`` in sql_templates/postgres/load.sql excludes them by this name."""
+"""application_name of the auditor's sessions; ``active_sessions`` in sql_templates/postgres/server_load.sql excludes them by this name."""
 
 OLDEST = OldestVersion("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 

@@ -14,7 +14,7 @@ from dialects import errors, versions
 from dialects.base import ColumnBatch, Dialect, Loading, Session
 from dialects.pooler import changes_of_session
 from dialects.postgres import settings
-from dialects.postgres.loading import PostgresLoading
+from dialects.postgres.writing import PostgresLoading
 from dialects.session import Driver, DriverSession, fetch_through_cursor
 from dialects.settings import find_others, refuse_others
 

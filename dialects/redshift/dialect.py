@@ -114,6 +114,7 @@ class Redshift(Postgres):
             "active_sessions",
             "aurora",
             "aurora_lag",
+            "catalogue_version",
             "heartbeat_create",
             "heartbeat_write",
             "indexes",

@@ -15,8 +15,8 @@ from dialects.postgres.errors import error_class
 from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession, ResultColumn
 from dialects.redshift import unload
 from dialects.redshift.driver import result_columns, stream_of
-from dialects.redshift.loading import RedshiftLoading
 from dialects.redshift.unload import Unloading
+from dialects.redshift.writing import RedshiftLoading
 from dialects.session import Driver, fetch_through_cursor
 
 SERIALIZATION_CONFLICT = "1023"

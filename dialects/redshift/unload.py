@@ -24,17 +24,12 @@ from dialects.base import ColumnBatch
 from dialects.errors import BadUrl, UnloadFailed
 from dialects.session import FETCHED_ROWS
 from dialects.url import Url
-from dialects.writing import LineFormat
 
 ROWS = 100_000
 """Expected rows of a result from which it is unloaded: for fewer, writing and reading files takes longer than a cursor."""
 
 FILE_SIZE = "256 MB"
 """The most that one file holds; each slice writes files of its own."""
-
-LINES = LineFormat(between="\t", null="\\N", escapes=(("\\", "\\\\"), ("\n", "\\\n"), ("\r", "\\\r"), ("\t", "\\\t")), binary=("", ""))
-"""COPY with ESCAPE takes the character after a backslash as it is; it reads a VARBYTE's digits, and parses a SUPER.
-https://docs.aws.amazon.com/redshift/latest/dg/copy-parameters-data-conversion.html#copy-escape"""
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w!.*()/-]*)?")
 _ROLE = re.compile(r"default|arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+")

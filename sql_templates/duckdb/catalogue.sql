@@ -73,6 +73,23 @@ SELECT 'unique', index_name, unnest(CAST(expressions AS VARCHAR[]))
 FROM duckdb_indexes()
 WHERE database_name = current_database() AND schema_name = ${schema} AND table_name = ${table} AND is_unique
 
+-- name: catalogue_version
+-- One row: a text that is another once a table, a view or an index of a schema was made, altered or dropped.
+SELECT md5(string_agg(definition, ';' ORDER BY definition))
+FROM (
+  SELECT sql AS definition
+  FROM duckdb_tables()
+  WHERE database_name = current_database() AND schema_name = ${schema}
+  UNION ALL
+  SELECT sql
+  FROM duckdb_indexes()
+  WHERE database_name = current_database() AND schema_name = ${schema}
+  UNION ALL
+  SELECT view_name
+  FROM duckdb_views()
+  WHERE database_name = current_database() AND schema_name = ${schema}
+) AS definitions
+
 -- name: dependents
 -- One row per object that depends on a table or limits what may replace it: its kind and its name.
 SELECT 'child' AS kind, table_name AS name

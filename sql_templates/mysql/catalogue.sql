@@ -147,6 +147,44 @@ WHERE TABLE_SCHEMA = ${schema}
   AND REFERENCED_TABLE_SCHEMA = ${schema}
   AND REFERENCED_TABLE_NAME = ${table}
 
+-- name: catalogue_version
+-- One row: a text that is another once a table of a schema, or a column, trigger, unique index, foreign key or partition of it, was made,
+-- altered or dropped.
+SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(definition)), ' ', BIT_XOR(CAST(CONV(LEFT(SHA2(definition, 256), 15), 16, 10) AS UNSIGNED)))
+FROM (
+  SELECT CONCAT_WS('|', 'table', TABLE_NAME, TABLE_TYPE, ENGINE) AS definition
+  FROM information_schema.TABLES
+  WHERE TABLE_SCHEMA = ${schema}
+  UNION ALL
+  SELECT
+    CONCAT_WS(
+      '|', 'column', TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, COLUMN_TYPE, COALESCE(COLLATION_NAME, ''), IS_NULLABLE,
+      COALESCE(COLUMN_DEFAULT, 'none'), EXTRA, COALESCE(GENERATION_EXPRESSION, '')
+    )
+  FROM information_schema.COLUMNS
+  WHERE TABLE_SCHEMA = ${schema}
+  UNION ALL
+  SELECT CONCAT_WS('|', 'trigger', EVENT_OBJECT_TABLE, TRIGGER_NAME, ACTION_TIMING, EVENT_MANIPULATION)
+  FROM information_schema.TRIGGERS
+  WHERE EVENT_OBJECT_SCHEMA = ${schema}
+  UNION ALL
+  SELECT CONCAT_WS('|', 'index', TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COALESCE(COLUMN_NAME, ''))
+  FROM information_schema.STATISTICS
+  WHERE TABLE_SCHEMA = ${schema} AND NON_UNIQUE = 0
+  UNION ALL
+  SELECT CONCAT_WS('|', 'refers', CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE)
+  FROM information_schema.REFERENTIAL_CONSTRAINTS
+  WHERE UNIQUE_CONSTRAINT_SCHEMA = ${schema}
+  UNION ALL
+  SELECT CONCAT_WS('|', 'field', TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION, COLUMN_NAME, REFERENCED_COLUMN_NAME)
+  FROM information_schema.KEY_COLUMN_USAGE
+  WHERE TABLE_SCHEMA = ${schema} AND REFERENCED_TABLE_SCHEMA = ${schema}
+  UNION ALL
+  SELECT CONCAT_WS('|', 'partition', TABLE_NAME, PARTITION_NAME, PARTITION_METHOD, COALESCE(PARTITION_DESCRIPTION, ''))
+  FROM information_schema.PARTITIONS
+  WHERE TABLE_SCHEMA = ${schema} AND PARTITION_NAME IS NOT NULL
+) AS definitions
+
 -- name: dependents
 -- One row per object that depends on a table or limits what may replace it: its kind and its name.
 SELECT 'child' AS kind, TABLE_NAME AS name

@@ -141,7 +141,7 @@ class TemporaryService:
 @pytest.fixture(scope="session", autouse=True)
 def retries() -> Iterator[None]:
     """Retry a connection to the server that does not exist at once, not for a minute."""
-    with durations.overridden(retries=(0.01, 0.01)):
+    with durations.overridden(connection_retry_waits=(0.01, 0.01)):
         yield
 
 

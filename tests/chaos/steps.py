@@ -19,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from auditor.pipeline import run, source, staging, target_process
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.merge import load_files, load_tasks, loader, table_merge
+from auditor.pipeline.merge import load_files, load_tasks, table_merge
 from auditor.pipeline.source import parse_options
 from auditor.points import followed
 
@@ -135,8 +135,8 @@ def installed() -> Iterator[None]:
     for module, name, replacement in (
         (staging, "stage_task", stage_task),
         (table_merge, "load_task", load_task),
-        (loader, "HERE_BYTES", 16 << 10),  # so that some parts are loaded by tasks
-        (loader, "LEAST_HERE", 8 << 10),
+        (load_tasks, "BYTES_WITHOUT_TASKS", 16 << 10),  # so that some parts are loaded by tasks
+        (load_tasks, "LEAST_WITHOUT_TASKS", 8 << 10),
         (load_files, "store_file", store_file),
         (run, "TargetProcess", partial(target_process.TargetProcess, module="tests.chaos.target_process")),
         (run, "Staging", _SteppedStaging),

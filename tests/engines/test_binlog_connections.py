@@ -27,7 +27,7 @@ def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.Monke
     end, whole = log.end(), log.events(start, ["entry"])
     receive: Callable[[Dump], bytes] = Dump.receive
     monkeypatch.setattr(log_connection, "CHUNK", 509)
-    set_durations(first_reconnect=0.001)
+    set_durations(log_first_reconnect=0.001)
     for chunks in range(1, 24, 2):
         left = [chunks, chunks + 5, chunks + 9]
 

@@ -123,7 +123,7 @@ def only(*names: str) -> pytest.MarkDecorator:
 @pytest.mark.parametrize("place", ["127.0.0.1:9", "no-such-host.invalid:9"])
 @pytest.mark.few
 def test_unreachable_server_is_named(ready: LiveEngine, faulty: Faulty, place: str, set_durations: SetDurations) -> None:
-    set_durations(retries=(0.01,))
+    set_durations(connection_retry_waits=(0.01,))
     assert faulty.run(faulty.url(ready, place=place), faulty.url(ready)) == 3
     assert faulty.sentence().startswith("source (here): ")
     assert place.split(":", maxsplit=1)[0] in faulty.sentence()
@@ -346,7 +346,7 @@ def kill_hashing_connection(engine: LiveEngine, killed: list[int]) -> None:
 @pytest.mark.few
 def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty, set_durations: SetDurations) -> None:
     """Without retries the run fails and names the side; the target's connection has another account, so that it is not the one killed."""
-    set_durations(retries=())
+    set_durations(connection_retry_waits=())
     make_slow_view(ready)
     killed: list[int] = []
     killer = threading.Thread(target=kill_hashing_connection, args=(ready, killed))

@@ -99,7 +99,7 @@ def end_other_sessions(engine: LiveEngine) -> None:
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)
 def test_lost_connection_shows_the_change_before_the_rest_is_read(engine: LiveEngine, set_durations: SetDurations) -> None:
-    set_durations(retries=(0.01,) * 5)
+    set_durations(connection_retry_waits=(0.01,) * 5)
 
     def change() -> None:
         alter(engine, "source")()

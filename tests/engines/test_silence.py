@@ -146,7 +146,7 @@ def test_cancelling_without_a_statement_has_no_effect(proxy: Proxy) -> None:
 
 @pytest.fixture
 def impatient(set_durations: SetDurations) -> None:
-    set_durations(retries=(0.1,), connecting_poll=0.02)
+    set_durations(connection_retry_waits=(0.1,), connecting_poll=0.02)
 
 
 def audit(engine: LiveEngine, proxy: Proxy, **limits: Any) -> Report:
@@ -173,7 +173,7 @@ def test_run_against_a_silent_server_fails_and_names_it(proxy: Proxy, engine: Li
 @pytest.mark.usefixtures("impatient")
 def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, set_durations: SetDurations) -> None:
     """A server that is just starting refuses connections, or says nothing yet."""
-    set_durations(retries=(0.1,) * 50)
+    set_durations(connection_retry_waits=(0.1,) * 50)
     proxy.refuses = True
     threading.Timer(0.5, lambda: setattr(proxy, "refuses", False)).start()
     report = ended(lambda: audit(engine, proxy))

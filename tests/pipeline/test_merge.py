@@ -13,7 +13,7 @@ import pytest
 
 from auditor.config import WriteSettings
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import loader as loader_module
+from auditor.pipeline.merge import load_tasks
 from auditor.points import armed
 from auditor.store import pipelines
 from tests.live import engine_params
@@ -202,8 +202,8 @@ def test_what_one_target_alone_cannot_hold(road: Road) -> None:
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 @pytest.mark.parametrize("most", [0, 1 << 20], ids=["by tasks", "by the loader"])
 def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader_module, "HERE_BYTES", most)
-    monkeypatch.setattr(loader_module, "LEAST_HERE", most)
+    monkeypatch.setattr(load_tasks, "BYTES_WITHOUT_TASKS", most)
+    monkeypatch.setattr(load_tasks, "LEAST_WITHOUT_TASKS", most)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"])))
     road.stage(batch(update(ORDERS, 20, (["1", "pen", "1.50"], ["1", "pen", "2.50"]))))
     loader, given = road.loader(), list[int]()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from sqlalchemy import event
 from auditor.connections.writer import open_writer
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge import target_table
 from auditor.pipeline.merge.target_identity import Identity, read_identities
 from auditor.points import armed
 from auditor.sql.merge import POSITIONS
@@ -377,3 +380,34 @@ def test_a_value_that_a_statement_cannot_write_stops_its_table_alone(road: Road)
     reports = pipelines.list_merges(road.store, PIPELINE)["wh"]
     assert {name for name, one in reports.items() if one.state == "stopped"} == {"shop.accounts_2"}
     assert [len(road.rows(one.table)) for one in ACCOUNTS] == [3, 3, 1, 3]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres", "duckdb", "mysql"), indirect=True)
+def test_tables_are_examined_again_only_where_their_catalogue_has_changed(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    examined: list[str] = []
+    examine = target_table.examine
+
+    def noted(*given: Any) -> Any:
+        examined.append(given[3].table)
+        return examine(*given)
+
+    monkeypatch.setattr("auditor.pipeline.merge.table_merge.examine", noted)
+    begin(road)
+    loader, now = road.loader(), [time.monotonic()]
+    monkeypatch.setattr(target_table, "monotonic", lambda: now[0])
+
+    def merge_later(position: int) -> list[str]:
+        """Return which tables are examined by merges over two minutes, in whose middle nothing else happens."""
+        examined.clear()
+        for step in range(8):
+            now[0] += 15
+            road.stage(*(batch(update(one, position + step, (["1", str(EACH)], ["1", str(EACH)]))) for one in ACCOUNTS))
+            assert loader.merge_all() == len(ACCOUNTS)
+        return sorted(set(examined))
+
+    assert loader.merge_all() == len(ACCOUNTS)
+    assert merge_later(100) == [one.table for one in ACCOUNTS], "when it looked first, they were not made yet"
+    assert merge_later(150) == []
+    road.execute(f"CREATE TABLE {road.dialect.names.table(road.schema, 'by_others')} (id int PRIMARY KEY)")
+    assert merge_later(200) == [one.table for one in ACCOUNTS], "as anything may have changed"
+    assert merge_later(300) == []

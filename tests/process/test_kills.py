@@ -157,7 +157,7 @@ def test_run_continues_after_the_source_restarts(stage: Stage, doing: str, times
 
 def test_run_stays_resumable_while_the_source_is_down(stage: Stage) -> None:
     """A resume that fails immediately leaves the run resumable."""
-    few_retries = {**stage.settings, "durations.retries": [0.05, 0.1]}
+    few_retries = {**stage.settings, "durations.connection_retry_waits": [0.05, 0.1]}
     process = processes.start_run(stage.folder, settings=few_retries)
     assert process.wait_for_output("comparing digests", times=6), process.stderr_lines
     stage.server.kill()

@@ -228,7 +228,7 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
 
 
 def test_slot_is_held_as_long_as_the_statement_runs(store: Store, set_durations: SetDurations) -> None:
-    set_durations(slot_lapse=0.6)
+    set_durations(slot_lease=0.6)
     throttle.share_through(store)
     with throttle.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
         time.sleep(1.5)

@@ -32,7 +32,7 @@ RETRIES = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
 
 SMALL: Mapping[str, Any] = {
     "auditor.planning.chunks.CHUNK_ROWS": 4000,
-    "durations.retries": RETRIES,
+    "durations.connection_retry_waits": RETRIES,
     "durations.run_heartbeat": 0.1,
 }
 

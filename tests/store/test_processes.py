@@ -147,7 +147,7 @@ def test_heartbeat_in_the_future_ages_from_now(store: Store, set_durations: SetD
     ahead = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
     _set_lease(store, here, heartbeat=ahead, until=ahead)
     _set_lease(store, elsewhere, heartbeat=ahead, until=ahead, host="elsewhere")
-    set_durations(run_silent=0.2)
+    set_durations(run_lease=0.2)
     assert not {here, elsewhere} & set(run_lifecycle.recover_runs(store).failed)
     with store.reading() as connection:
         beats = {row.name: row.heartbeat for row in connection.execute(sa.select(leases_table))}

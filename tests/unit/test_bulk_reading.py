@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.config import MessageSettings
+from auditor.config import MessageFormat, MessageSettings
 from auditor.errors import MessageRefused
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
 from auditor.pipeline.float_texts import double_text
@@ -145,7 +145,7 @@ def messages(draw: st.DrawFn, form: MessageSettings) -> list[tuple[bytes | None,
     return found
 
 
-def look_up(number: int) -> tuple[str, Any, connect_schemas.Schema]:
+def look_up(number: int) -> tuple[MessageFormat, Any, connect_schemas.Schema]:
     if number not in REGISTERED:
         raise MessageRefused("there is no such schema")
     return "json_schema", None, REGISTERED[number]

@@ -29,8 +29,8 @@ def test_every_duration_is_read_at_its_time(kind: type, package: str) -> None:
 
 def test_timeouts_are_set_for_a_block_in_every_thread(set_durations: SetDurations) -> None:
     usual, seen = durations(), []
-    with durations.overridden(worker_poll=7.0), durations.overridden(retries=()):
-        thread = threading.Thread(target=lambda: seen.append((durations().worker_poll, durations().retries)))
+    with durations.overridden(worker_poll=7.0), durations.overridden(connection_retry_waits=()):
+        thread = threading.Thread(target=lambda: seen.append((durations().worker_poll, durations().connection_retry_waits)))
         thread.start()
         thread.join()
     assert (seen, durations()) == ([(7.0, ())], usual)
@@ -57,6 +57,6 @@ def test_processes_that_tests_start_take_timeouts(monkeypatch: pytest.MonkeyPatc
     before = durations()
     with SetDurations() as until_end:
         monkeypatch.setattr(processes, "UNTIL_END", until_end)
-        processes.apply({"durations.retries": [0.1, 0.2]})
-        assert durations() == replace(before, retries=(0.1, 0.2))
+        processes.apply({"durations.connection_retry_waits": [0.1, 0.2]})
+        assert durations() == replace(before, connection_retry_waits=(0.1, 0.2))
     assert durations() == before

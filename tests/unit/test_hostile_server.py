@@ -16,7 +16,7 @@ from auditor.pipeline import spark
 from auditor.store import open_store
 from dialects import errors
 from dialects.mysql import driver as mysql_driver
-from dialects.mysql import lines as mysql_lines
+from dialects.mysql import reading_lines
 
 FEATURES = 0xF7FF  # all but TLS
 GREETING = (
@@ -88,7 +88,7 @@ def test_line_that_is_too_long_is_not_held(monkeypatch: pytest.MonkeyPatch) -> N
     thread.start()
     with near, far, near.makefile("rb") as file:
         with pytest.raises(errors.StatementRefused, match="a row of more than 40 MiB"):
-            mysql_lines.Rows(None, file.read1).read()
+            reading_lines.Rows(None, file.read1).read()
         near.shutdown(socket.SHUT_RDWR)
         thread.join(10)
 

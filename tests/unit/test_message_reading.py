@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import Any, get_args
 
 import fastavro
 import numpy as np
@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.config import MessageSettings
+from auditor.config import MessageFormat, MessageSettings
 from auditor.errors import MessageRefused
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
 from auditor.pipeline.messages import column_values, registry
 from auditor.pipeline.messages.connect_schemas import from_avro, from_json_schema
+from auditor.pipeline.messages.formats import FORMATS, OF_REGISTRY
 from auditor.pipeline.messages.reading import MessageReader, ReadMessages
 from tests.pipeline_events import table
 
@@ -308,3 +309,8 @@ def test_a_source_type_that_does_not_fit_its_schema_is_refused() -> None:
     parameters = ((column_values.SOURCE_TYPE, "DATETIME"),)
     with pytest.raises(MessageRefused, match="no way to write datetime"):
         column_values.of_schema("c", Schema("boolean", parameters=parameters), MessageSettings())
+
+
+def test_each_format_of_the_settings_is_written_and_read() -> None:
+    assert set(FORMATS) == set(get_args(MessageFormat))
+    assert {name for name in FORMATS if MessageSettings(format=name).has_registry} == set(OF_REGISTRY.values())

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.config import MessageSettings
+from auditor.config import MessageFormat, MessageSettings
 from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, TableSchema
 from auditor.pipeline.float_texts import double_text, float_text
 from auditor.pipeline.messages import byte_texts, column_values, connect_schemas, registry
+from auditor.pipeline.messages.formats import FORMATS
 from auditor.pipeline.messages.reading import MessageReader
 from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.messages.writing import Encoder
@@ -175,18 +176,18 @@ FORMS = [
 class Shelf:
     """Schemas by number, as a registry keeps them."""
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: MessageFormat) -> None:
         self.form, self.texts = form, list[str]()
-        self.found: dict[int, tuple[str, Any, connect_schemas.Schema]] = {}
+        self.found: dict[int, tuple[MessageFormat, Any, connect_schemas.Schema]] = {}
 
     def register(self, part: str, text: str) -> int:
         del part
         self.texts.append(text)
         return len(self.texts)
 
-    def look_up(self, number: int) -> tuple[str, Any, connect_schemas.Schema]:
+    def look_up(self, number: int) -> tuple[MessageFormat, Any, connect_schemas.Schema]:
         if number not in self.found:
-            self.found[number] = registry._read(number, registry.TYPES[self.form], self.texts[number - 1], False)
+            self.found[number] = registry._read(number, FORMATS[self.form].registry_type, self.texts[number - 1], False)
         return self.found[number]
 
 

@@ -32,7 +32,7 @@ stop.wait()
 @pytest.fixture
 def processes(tmp_path: Path, set_durations: SetDurations) -> Iterator[PipelineProcesses]:
     """Processes of two pipelines, in which a program waits for its end."""
-    set_durations(first_retry=0.01)
+    set_durations(pipeline_first_retry=0.01)
     made = PipelineProcesses(tmp_path / "auditor.yaml", ["one", "two"], lambda file, name: [sys.executable, "-c", PROGRAM, str(tmp_path)])
     made.start()
     yield made
@@ -70,7 +70,7 @@ def test_a_process_is_started_again_at_once_by_request(processes: PipelineProces
     [ended] = _pids(tmp_path, "ended")
     assert ended in before, "after its batch"
     # One that waits for its next start after it failed does so no longer.
-    set_durations(first_retry=3600.0, pipeline_steady=0.0)
+    set_durations(pipeline_first_retry=3600.0, pipeline_steady=0.0)
     [running] = _pids(tmp_path, "began") - before
     os.kill(running, signal.SIGKILL)
     _until(lambda: "one" not in processes.running)

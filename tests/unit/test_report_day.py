@@ -140,7 +140,7 @@ def test_an_unscheduled_audit_is_stale_after_twice_its_usual_interval(store: Sto
     assert load(store, "a").entries[0].status == status
 
 
-def test_a_scheduled_audit_is_stale_when_overdue(store: Store) -> None:
+def test_a_scheduled_audit_is_stale_when_late(store: Store) -> None:
     store_past_run(store, "a", NOW - 26 * HOUR)  # at 05:05 on the day before
     weekly: dict[str, Any] = {"schedule": {"cron": "0 6 * * 1", "timezone": "Europe/Berlin"}}
     assert load(store, "a", **weekly).entries[0].status == "match"

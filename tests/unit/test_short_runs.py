@@ -129,7 +129,7 @@ def break_after(statements: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_short_run_that_fails_can_be_resumed(settings: Settings, store: Store, set_durations: SetDurations) -> None:
     """Its plan and its chunks are stored with its end."""
-    set_durations(run_unsaved=600.0, run_heartbeat=600.0, retries=())
+    set_durations(run_unsaved=600.0, run_heartbeat=600.0, connection_retry_waits=())
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(chunks, "COLUMN_CHUNK_ROWS", 100)
         break_after(3, broken)

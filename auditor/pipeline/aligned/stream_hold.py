@@ -54,7 +54,7 @@ class StreamHold:
         """Let the target's table stand still. Raises NotAligned and StoreError."""
         self._check_running()
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
-        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_lease) or None, durations().hold_answer, busy)
+        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_limit) or None, durations().hold_answer, busy)
         silent = (
             f"the loader of the target {self.target} did not answer within {durations().hold_answer:g} s; see whether the pipeline runs"
             f" with: auditor pipeline status {self.pipeline}"
@@ -107,7 +107,7 @@ class StreamHold:
         epoch = self._reach(Place.parse(place))
         position = Place.parse(place).position(epoch).pack()
         if not holds.set_state(self.store, self.key, "wanted", position=position):
-            raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
+            raise NotAligned(f"the hold of the target's table ended after {durations().hold_limit:g} s")
         late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {durations().hold_reach:g} s"
         self._await(lambda: self.has("held"), durations().hold_reach, late)
         return position
@@ -133,7 +133,7 @@ class StreamHold:
         """Return the hold if it has this state, None if not yet. Raises NotAligned if it failed or ended."""
         hold = holds.get_hold(self.store, self.key)
         if hold is None:
-            raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
+            raise NotAligned(f"the hold of the target's table ended after {durations().hold_limit:g} s")
         if hold.state == "failed":
             raise NotAligned(f"the target cannot stand there: {hold.reason}")
         return hold if hold.state == state else None

@@ -2,6 +2,8 @@
 
 The request is that of a replica (COM_BINLOG_DUMP). It is never one of a semi-synchronous replica, for which commits on the source would
 wait. https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_binlog_dump.html
+
+How long it waits before a lost connection is opened again, and for a silent server: ``log_...`` in `auditor/durations.py`.
 """
 
 from __future__ import annotations
@@ -381,7 +383,7 @@ class Patience:
 
     def reset(self) -> None:
         """Begin again, after a success."""
-        self._backoff = Backoff(durations().first_reconnect, durations().longest_reconnect)
+        self._backoff = Backoff(durations().log_first_reconnect, durations().log_longest_reconnect)
         self._since: float | None = None
 
     def wait(self, error: AuditorError) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from auditor.config import MessageSettings, TopicTarget
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.topic_writer import Headers
-from auditor.pipeline.messages.payloads import Register
+from auditor.pipeline.messages.formats import Register
 from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.messages.writing import NEW_KEY, OLD_KEY, Encoder, nullable_additions
 

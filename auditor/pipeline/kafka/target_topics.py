@@ -23,7 +23,7 @@ from auditor.pipeline.kafka.topics import (
     refuse_settings,
 )
 from auditor.pipeline.kafka.written_topics import check_written, has_messages, refuse_changed
-from auditor.pipeline.messages.payloads import Register
+from auditor.pipeline.messages.formats import Register
 from auditor.pipeline.messages.registry import shared_registry
 
 if TYPE_CHECKING:

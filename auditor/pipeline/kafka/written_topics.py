@@ -92,15 +92,15 @@ def _written_by_others(broker: Broker, admin: AdminClient, beyond: Mapping[Parti
     try:
         with translated("the cluster"):
             consumer.assign([TopicPartition(topic, number, starts[topic, number]) for topic, number in left])
-        return _find_messages(consumer, left, broker.timeout)
+        return find_messages(consumer, left, broker.timeout)
     finally:
         consumer.close()
 
 
-def _find_messages(consumer: Consumer, left: dict[Partition, int], timeout: float) -> list[Partition]:
+def find_messages(consumer: Consumer, left: dict[Partition, int], timeout: float) -> list[Partition]:
     """Return in which partitions there are messages before these ends.
 
-    The end that a consumer reports is not enough: a partition's leader that has just begun may say an earlier one.
+    The end that a consumer reports is not enough: a partition's leader that has just begun may say an earlier one. Raises BrokerError.
     """
     from confluent_kafka import KafkaError
 

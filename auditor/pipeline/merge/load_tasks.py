@@ -1,4 +1,5 @@
-"""Load parts into staging tables: by tasks, one for each part, where the engine takes several sessions side by side; few events here."""
+"""Load parts into staging tables: by tasks of Spark, one for each part, where the engine takes several sessions side by side; few events by
+the merging process itself."""
 
 from __future__ import annotations
 
@@ -50,11 +51,17 @@ RunTasks: TypeAlias = Callable[[Callable[[LoadTask], int | AuditorError], Sequen
 """Runs a function on tasks, wherever, and returns its results in order."""
 
 
-HERE_BYTES = 4 << 20
+BYTES_WITHOUT_TASKS = 4 << 20
 """Bytes of parts, of all tables of a transaction, that the merging process reads itself: to run tasks takes longer than to read so few."""
 
-LEAST_HERE = 64 << 10
-"""Bytes of one table's parts that are always read here: a task for each of thousands of tables would take longer still."""
+LEAST_WITHOUT_TASKS = 64 << 10
+"""Bytes of one table's parts that it always reads itself: a task for each of thousands of tables would take longer still."""
+
+
+def bytes_without_tasks(tables: int) -> int:
+    """Return up to how many bytes of each of so many tables' parts the merging process reads itself, where tasks would read more."""
+    return max(LEAST_WITHOUT_TASKS, BYTES_WITHOUT_TASKS // max(1, tables))
+
 
 FEW = 200
 """Events of one table whose last changes are rows of Python, and literals of a statement where the engine takes them: of more, it takes

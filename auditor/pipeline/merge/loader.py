@@ -32,7 +32,7 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums
 from auditor.pipeline.merge.late_start import begin_late
 from auditor.pipeline.merge.load_files import folder_of, remove_files
-from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE, settings_of
+from auditor.pipeline.merge.load_tasks import bytes_without_tasks, settings_of
 from auditor.pipeline.merge.merge_to_positions import merge_to_positions
 from auditor.pipeline.merge.merge_together import Pending, look
 from auditor.pipeline.merge.name_collisions import check_place, find_alike
@@ -55,7 +55,7 @@ from auditor.pipeline.merge.table_merge import (
 from auditor.pipeline.merge.table_statistics import TableStatistics, check_analyze
 from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.target_reports import TargetReports, reason_of
-from auditor.pipeline.merge.target_table import TargetTable, folding
+from auditor.pipeline.merge.target_table import CatalogueVersions, TargetTable, folding
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.staged_parts import Blocks, read_ahead
@@ -98,6 +98,7 @@ class Loader:
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
     """The target's tables as they were examined, some of them with a staging table of this session."""
+    _catalogue: CatalogueVersions = field(default_factory=CatalogueVersions)
     _noted: float = float("-inf")
     """When (seconds of the clock) the target was last given the place up to which it holds every table."""
     _sized: float = float("-inf")
@@ -136,7 +137,7 @@ class Loader:
                 self.merge_all()
             self._wait(every, stopped, staged)
 
-        backoff = Backoff(durations().first_retry, durations().longest_retry)
+        backoff = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def serve_holds(self) -> None:
@@ -200,6 +201,7 @@ class Loader:
             self._held = {**self._held, **begin_late(session, self.where, self._held, tables)}
             self._reports.failures.pop("", None)
             check_analyze(session, self.where.chosen)
+            self._catalogue.renew(session, ((self.where.place(table)[0], target.examination) for table, target in self._ready.items()))
             if is_at_one_moment(session, self.where.chosen):
                 if tables.keys() - self._known:
                     self._known = set(tables)
@@ -341,11 +343,13 @@ class Loader:
         if outlook.rows > self.where.chosen.max_transaction:
             self._report_large(group, outlook.rows)
         due = [one for one in outlook.pending.values() if one.ahead.begins is not None and one.ahead.begins <= outlook.through]
-        here, steps = max(LEAST_HERE, HERE_BYTES // max(1, len(due))), list[Step]()
-        soon = (part for one in due for part in one.ahead.parts if part.bytes <= here and part.first <= outlook.through)
+        own_bytes, steps = bytes_without_tasks(len(due)), list[Step]()
+        soon = (part for one in due for part in one.ahead.parts if part.bytes <= own_bytes and part.first <= outlook.through)
         read = read_ahead(folder_at(self.where.root), soon)
         for pending in due:
-            self._guarded(session, pending.table, pending.held, partial(self._plan, session, pending, outlook.through, here, read, steps))
+            self._guarded(
+                session, pending.table, pending.held, partial(self._plan, session, pending, outlook.through, own_bytes, read, steps)
+            )
         apart = {*apart, *outlook.failed, *(one.table for one in due)}
         merged = self._merge_steps(session, steps, began, outlook.through, apart)
         for pending in outlook.stopping() if not due else ():
@@ -353,11 +357,11 @@ class Loader:
         self._together = outlook.through
         return sum(one.events for one in merged.values()), {*outlook.failed, *(one.table for one in due)} - set(merged)
 
-    def _plan(self, session: Session, pending: Pending, through: int, here: int, root: Blocks, steps: list[Step]) -> int:
+    def _plan(self, session: Session, pending: Pending, through: int, own_bytes: int, root: Blocks, steps: list[Step]) -> int:
         self._check_place(session, pending)
         ahead = pending.ahead
         live_sums.end(self.where, live_sums.ends_by(self.where, pending.table, ahead.changes))
-        if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, here=here, root=root):
+        if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, own_bytes=own_bytes, root=root):
             steps.append(step)
         return 0
 
@@ -588,7 +592,7 @@ class Loader:
         if not every:
             staged.wait(self._poll())  # another process may stage
             return
-        least, now = durations().first_retry, self.clock()
+        least, now = durations().pipeline_first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._reports.failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())) and not self._is_enough_staged():
             self.serve_holds()

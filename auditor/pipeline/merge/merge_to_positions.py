@@ -9,7 +9,7 @@ from dataclasses import replace
 from auditor.connections.writer import transaction
 from auditor.errors import AuditorError, ConnectionLost, MergeFailed, StoreError
 from auditor.pipeline.merge import live_sums, merge_by_commits
-from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE
+from auditor.pipeline.merge.load_tasks import bytes_without_tasks
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import MOST_LISTED, Held, Where, check_unchanged, positions_of, see, write_positions
@@ -95,10 +95,10 @@ def _plan(
     """Return by table how its events are merged; without those that have none, or fail."""
     steps: dict[str, Step] = {}
     due = [table for table, ahead in pending.items() if _has_events(ahead, positions[table])]
-    here = max(LEAST_HERE, HERE_BYTES // max(1, len(due)))
+    own_bytes = bytes_without_tasks(len(due))
     for table in due:
         try:
-            step = plan(session, where, table, held[table], pending[table], ready, positions[table], here=here)
+            step = plan(session, where, table, held[table], pending[table], ready, positions[table], own_bytes=own_bytes)
         except (StoreError, ConnectionLost):
             raise
         except AuditorError:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from auditor.errors import AuditorError, ConnectionLost, MergeFailed, StatementRefused
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge.load_files import EXPANSION, count_files, pack, target_of
-from auditor.pipeline.merge.load_tasks import HERE_BYTES, LoadTask, read_last_changes
+from auditor.pipeline.merge.load_tasks import BYTES_WITHOUT_TASKS, LoadTask, read_last_changes
 from auditor.pipeline.staged_parts import read_ahead
 from auditor.sql.shared_stage import COLUMNS, MOST_COLUMNS, SharedStage
 from dialects import Dialect, Session
@@ -30,7 +30,7 @@ SHARED_BYTES = 1 << 20
 """Bytes of one table's parts up to which it shares a COPY: to cast so few values from texts takes less time than a COPY, and one task
 holds all of them in memory."""
 
-FILE_BYTES = HERE_BYTES
+FILE_BYTES = BYTES_WITHOUT_TASKS
 """Bytes of the parts that one file is made of, at least: to run one more task takes longer than to read so few."""
 
 TablesTasks: TypeAlias = Mapping[str, Sequence[LoadTask]]

@@ -23,7 +23,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.load_files import PartFiles, RunFileTasks, files_removed, folder_of, part_files, slices_of, store_files
-from auditor.pipeline.merge.load_tasks import HERE_BYTES, LastChanges, LoadTask, load_part, load_task, read_last_changes
+from auditor.pipeline.merge.load_tasks import BYTES_WITHOUT_TASKS, LastChanges, LoadTask, load_part, load_task, read_last_changes
 from auditor.pipeline.merge.moves_by_commits import move_by_commits
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
@@ -160,13 +160,13 @@ def plan(
     through: int | None = None,
     rows: int | None = None,
     most: int | None = None,
-    here: int = HERE_BYTES,
+    own_bytes: int = BYTES_WITHOUT_TASKS,
     root: Blocks | None = None,
 ) -> Step | None:
     """Return how the next events of a table are merged, in one transaction, and make the target's table, and staging, ready for them.
 
-    These are all up to ``through``, or as many parts as have at most ``most`` events. Events of about ``here`` bytes at most are read by
-    this process, from ``root`` if it is given. None if there are no events up to ``through``. ``rows`` is as in `merge_next`.
+    These are all up to ``through``, or as many parts as have at most ``most`` events. Events of about ``own_bytes`` at most are read
+    by this process, from ``root`` if it is given. None if there are no events up to ``through``. ``rows`` is as in `merge_next`.
     Raises AuditorError.
     """
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
@@ -176,9 +176,9 @@ def plan(
     target, is_new = _make_ready(session, where, table, held, chosen, ready)
     about, attempt = (where.config_file, where.connection, where.root), secrets.token_hex(8)
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
-    is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
-    is_read_here = is_read_here and sum(_bytes_between(part, held.position, bound) for part in chosen) <= here
-    read = read_last_changes(root or folder_at(where.root), tasks, session.dialect, is_new) if is_read_here else None
+    reads_itself = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
+    reads_itself = reads_itself and sum(_bytes_between(part, held.position, bound) for part in chosen) <= own_bytes
+    read = read_last_changes(root or folder_at(where.root), tasks, session.dialect, is_new) if reads_itself else None
     staged = _stage(session, target, read is not None, ready, table)
     tasks = [replace(task, table=staged) for task in tasks]
     last = max(part.last for part in chosen)

@@ -26,7 +26,7 @@ MOST_UNREPORTED = 100
 class Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
+    backoff: Backoff = field(default_factory=lambda: Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry))
     until: float = 0.0
     report_at: float = 0.0
     """When it is reported, if it is a file that another process has open; 0 if it was not open elsewhere before."""
@@ -75,7 +75,7 @@ class TargetReports:
         if now >= failure.report_at:
             log.warning("%s: every table: %s", self.target, error, extra={"action": "merge_delayed", "target": self.target})
             self._untold[""] = (None, "delayed", str(error))
-            failure.report_at = now + durations().longest_retry
+            failure.report_at = now + durations().pipeline_longest_retry
 
     def tell_failures(self) -> None:
         """Report the tables that failed since the last report; a few statements, whatever their number."""

@@ -1,20 +1,19 @@
-"""Make a target's table where it is missing, and check that it can hold what its source's columns are now."""
+"""Make a target's table where it is missing; check that it can hold what its source's columns are now, and what else acts on its rows."""
 
 from __future__ import annotations
 
 import random
 import string
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import monotonic
 
 from auditor.canonical import holds
 from auditor.config import TargetKeys
 from auditor.durations import durations
-from auditor.errors import ColumnRefused, NoKey, SchemaChanged
+from auditor.errors import ColumnRefused, HazardRefused, NoKey, SchemaChanged
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
-from auditor.pipeline.merge.target_hazards import check_hazards, is_only_key_unique, replaced_columns
 from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
 from auditor.sql.table_definition import TableStatements, table_keys
@@ -22,6 +21,19 @@ from dialects import Column, Dialect, Kind, Place, Session, Table
 from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
+
+HAZARDS = {
+    "trigger": "which may write something else than the source has",
+    "cascade": "whose rows go or change with rows of this table",
+    "row security": "whose policies hide rows from the pipeline's user",
+    "partitions": "which has no partition for some values",
+    "generated": "which the target computes itself",
+    "identity": "which the target numbers itself",
+}
+"""What acts on a table's rows beside a merge, by kind, and what each means; refused unless the configuration accepts it by name.
+
+The last two count only for columns that the pipeline carries.
+"""
 
 _SMALL_LETTERS = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
@@ -32,6 +44,16 @@ class StageUse:
 
     deleted: int = 0
     """Rows that were deleted from it."""
+
+
+@dataclass(slots=True)
+class Examination:
+    """When a target's table was found as it is."""
+
+    at: float = field(default_factory=lambda: monotonic())  # noqa: PLW0108, so that tests can set the clock
+    """When the target's catalogue was asked, or was known to be as it was then (monotonic seconds)."""
+    patience: float = field(default_factory=lambda: random.uniform(0.5, 1.0))
+    """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +68,7 @@ class TargetTable:
     """The kinds of the target's own columns, by their names; without those that have none."""
     longest: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
-    examined: float = field(default_factory=time.monotonic, compare=False)
-    """When the target's catalogue was looked at (monotonic seconds)."""
-    patience: float = field(default_factory=lambda: random.uniform(0.5, 1.0), compare=False)
-    """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
+    examination: Examination = field(default_factory=Examination, compare=False)
     is_staged: bool = field(default=False, compare=False)
     """Whether the session that merges has its staging table, which is empty."""
     use: StageUse = field(default_factory=StageUse, compare=False)
@@ -58,7 +77,7 @@ class TargetTable:
     @property
     def is_stale(self) -> bool:
         """Whether the table may have got triggers or cascades since it was looked at."""
-        return time.monotonic() - self.examined > self.patience * durations().target_fresh
+        return monotonic() - self.examination.at > self.examination.patience * durations().target_fresh
 
     @cached_property
     def columns(self) -> dict[str, Kind]:
@@ -70,6 +89,29 @@ class TargetTable:
     def stage_columns(self) -> dict[str, Kind]:
         """The columns of the staging table with the kinds of their texts."""
         return {**self.statements.change_columns, **self.columns}
+
+
+@dataclass(slots=True)
+class CatalogueVersions:
+    """What a target's catalogue was like when it was last asked, by schema: tables of one that did not change are not examined again."""
+
+    _versions: dict[str, str | None] = field(default_factory=dict)
+    _read: float = float("-inf")
+    """When they were read (monotonic seconds)."""
+
+    def renew(self, session: Session, examined: Iterable[tuple[str, Examination]]) -> None:
+        """Note of tables, of which their schemas are given, that they are as they were; now and then. Raises EngineError."""
+        now = monotonic()
+        if now - self._read < durations().target_fresh / 4:
+            return
+        known, since = self._versions, self._read
+        listed = list(examined)
+        self._versions = {schema: session.dialect.catalogue.version(session, schema) for schema in {schema for schema, _ in listed}}
+        self._read = now
+        for schema, examination in listed:
+            version = self._versions[schema]
+            if version is not None and version == known.get(schema) and examination.at >= since:
+                examination.at = now
 
 
 def examine(
@@ -231,3 +273,55 @@ def _match(
             mend = f"ALTER TABLE {found.sql} DROP COLUMN {dialect.names.quote(there[dropped.name.lower()].name)}"
             raise SchemaChanged(f"{table} no longer has the column {dropped.name!r}, which the target has; run there: {mend}")
     return names
+
+
+def check_hazards(table: str, found: Table, hazards: Sequence[Hazard], carried: Collection[str], accepted: Collection[str]) -> None:
+    """Check what a target's table does by itself; ``carried`` are its columns that a pipeline fills. Raises HazardRefused."""
+    if broken := next((one.name for one in hazards if one.kind == "broken trigger"), ""):
+        raise HazardRefused(
+            f"{table}: {found.sql} in the target has trigger {broken}, and rows that are inserted from another table lose values in this"
+            " release of MariaDB where a trigger stands before them (MDEV-36026); update the server, or remove the trigger"
+        )
+    named = dict.fromkeys((one.kind, one.name) for one in hazards if one.kind in HAZARDS)
+    open_ = [
+        (kind, name)
+        for kind, name in named
+        if f"{kind} {name}" not in accepted and (kind not in ("generated", "identity") or name in carried)
+    ]
+    if open_:
+        listed = "; ".join(f"{kind} {name}, {HAZARDS[kind]}" for kind, name in open_)
+        names = ", ".join(f'"{kind} {name}"' for kind, name in open_)
+        raise HazardRefused(
+            f"{table}: {found.sql} in the target has {listed}; remove that there, or accept it: tables:"
+            f" {{{table.partition('.')[2]}: {{accept: [{names}]}}}} of the target"
+        )
+
+
+def is_only_key_unique(hazards: Sequence[Hazard], key: Collection[str]) -> bool:
+    """Return whether no two rows of different keys can stand in each other's way, and no trigger or rule stands before the table."""
+    return not _unique_beside(hazards, key) and not any(one.kind == "trigger" for one in hazards)
+
+
+def _unique_beside(hazards: Sequence[Hazard], key: Collection[str]) -> list[str]:
+    """Return the columns of the unique indexes that hold other rows apart than the key does; '' stands for what is no column."""
+    columns: dict[str, list[str]] = {}
+    for one in hazards:
+        if one.kind == "unique":
+            columns.setdefault(one.name, []).append(one.column)
+    return [column for found in columns.values() if not set(key) <= set(found) for column in found]
+
+
+def replaced_columns(found: Table, hazards: Sequence[Hazard], carried: Collection[str], key: Collection[str]) -> list[str]:
+    """Return the columns whose changes make a merge delete and insert a row, because others may change places with it.
+
+    None where more than the row would go with it: rows of other tables, or values of columns that only the target has. Such rows are
+    updated, and what the engine refuses then stops the table.
+    """
+    computed = {one.name for one in hazards if one.kind == "generated"}
+    own = [column.name for column in found.columns if column.name not in carried and column.name not in computed]
+    if own or any(one.kind == "cascade" for one in hazards):
+        return []
+    unique = _unique_beside(hazards, key)
+    if "" in unique:  # an expression, or an index of some of the rows
+        return [name for name in carried if name not in key]
+    return [name for name in dict.fromkeys(unique) if name in carried and name not in key]

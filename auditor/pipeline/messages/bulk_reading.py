@@ -44,8 +44,9 @@ class Layout:
     schema: TableSchema
     columns: list[ColumnValues]
     fields: list[str]
-    """The columns' names in messages, which Avro limits."""
-    is_avro: bool
+    """The columns' names in messages, which a format may limit."""
+    is_json: bool
+    """Whether messages are JSON; otherwise values are as Avro has them."""
 
     @property
     def key(self) -> list[int]:
@@ -87,7 +88,7 @@ class BulkReader:
         self._layout, self._values = layout, values
         types, names = [column.json_type for column in layout.columns], {*layout.fields}
         means_more = {"schema", "payload"} <= names or (values == "flat" and not names.isdisjoint(ADDED))
-        self.is_possible = None not in types and not layout.is_avro and not means_more
+        self.is_possible = None not in types and layout.is_json and not means_more
         """Whether rows of this layout can be read together: no type is nested, and no name of a column means something else, too."""
         row = [pa.field(name, type or pa.null()) for name, type in zip(layout.fields, types, strict=True)]
         change = [

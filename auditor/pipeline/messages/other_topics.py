@@ -13,7 +13,7 @@ from auditor.config import MessageSettings
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.messages.column_values import labels_of
 from auditor.pipeline.messages.connect_schemas import Schema, struct
-from auditor.pipeline.messages.payloads import PayloadWriter, Register
+from auditor.pipeline.messages.formats import PayloadWriter, Register
 from auditor.pipeline.messages.source_block import Names
 
 Message = tuple[bytes, bytes]

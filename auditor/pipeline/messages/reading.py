@@ -18,10 +18,7 @@ What a row's columns are is said by the caller, or by the schema that the messag
 
 from __future__ import annotations
 
-import io
-import json
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +28,7 @@ import pyarrow as pa
 from auditor.config import MessageSettings
 from auditor.errors import MessageRefused
 from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema
-from auditor.pipeline.messages import column_values, connect_schemas
+from auditor.pipeline.messages import column_values
 from auditor.pipeline.messages.bulk_reading import (
     ADDED,
     DELETED,
@@ -44,11 +41,8 @@ from auditor.pipeline.messages.bulk_reading import (
     parse_lines,
     weave,
 )
-from auditor.pipeline.messages.connect_schemas import Schema, avro_name
-from auditor.pipeline.messages.payloads import MAGIC
-
-LookUp = Callable[[int], tuple[str, Any, Schema]]
-"""Returns the format, body and Connect schema of a registry's identifier: `SchemaRegistry.schema`."""
+from auditor.pipeline.messages.connect_schemas import Schema
+from auditor.pipeline.messages.formats import FORMATS, IDENTIFIER, Format, LookUp, PayloadReader
 
 Row = Mapping[str, Any]
 
@@ -127,19 +121,16 @@ class MessageReader:
     def __init__(
         self, database: str, table: str, settings: MessageSettings, schema: TableSchema | None = None, look_up: LookUp | None = None
     ) -> None:
-        if settings.has_registry and look_up is None:
-            raise ValueError(f"format: {settings.format} needs a registry")
-        self._database, self._table, self._settings, self._look_up = database, table, settings, look_up
+        self._database, self._table, self._settings = database, table, settings
+        self._payloads = PayloadReader(settings, look_up)
         self._given: Layout | None = None
         if schema is not None:
             columns = [column_values.of_column(column, settings) for column in schema.columns]
-            is_avro = settings.format == "avro"
-            names = [avro_name(column.name) if is_avro else column.name for column in schema.columns]
-            self._given = Layout(TableSchema(database, table, schema.columns, schema.key), columns, names, is_avro)
+            form = FORMATS[settings.format]
+            names = [form.field_name(column.name) for column in schema.columns]
+            self._given = Layout(TableSchema(database, table, schema.columns, schema.key), columns, names, form.is_json)
         self._layout = self._given
         self._layouts: dict[tuple[int, tuple[str, ...]], tuple[Schema, Layout]] = {}  # by identity: a schema is hashed slowly
-        self._embedded: list[_Embedded] = [_Embedded(), _Embedded()]
-        self._avro: dict[int, Any] = {}
         self._bulks: dict[int, BulkReader] = {}
         self._deleted: bytes | None = None
 
@@ -164,21 +155,21 @@ class MessageReader:
 
     def _common(self, key: bytes | None, value: bytes | None) -> _Common | None:
         """Return what a message shares with those behind it, if it is of a schema that was seen."""
-        if value is None or self._settings.format == "avro":
+        if value is None or not FORMATS[self._settings.format].is_json:
             return None
         schema: Schema | None
         key_head: bytes | None
         if self._settings.has_registry:
             try:
-                _, form, _, schema = self._registered(value)
-                key_schema = None if key is None or self._given else self._registered(key)[3]
+                _, form, _, schema = self._payloads.registered(value)
+                key_schema = None if key is None or self._given else self._payloads.registered(key)[3]
             except MessageRefused:
                 return None
-            if form != "json_schema":
+            if not form.is_json:
                 return None
-            key_head, head, tail = key and key[:5], value[:5], 0
+            key_head, head, tail = key and key[: IDENTIFIER.size], value[: IDENTIFIER.size], 0
         else:
-            of_key, of_value = self._embedded
+            of_key, of_value = self._payloads.key, self._payloads.value
             schema, key_schema, key_head, head = of_value.schema, of_key.schema, of_key.head, of_value.head or b""
             if self._given and not value.startswith(head):
                 head = b""
@@ -274,10 +265,10 @@ class MessageReader:
             is_known = key is not None and key == self._deleted
             self._deleted = None
             return None if is_known else self._gone(key)
-        payload, schema, is_avro = self._decode(value, 1)
+        payload, schema, form = self._payloads.read_value(value)
         if not isinstance(payload, dict):
             raise MessageRefused(f"the value is {_kind(payload)} where an object is expected")
-        self._layout = self._given or self._layout_of(schema, key, is_avro)
+        self._layout = self._given or self._layout_of(schema, key, form)
         change = self._envelope(payload, key) if self._settings.values == "debezium" else self._object(payload, key)
         self._deleted = key if change.kind in ("delete", "absent") else None
         return change
@@ -322,7 +313,7 @@ class MessageReader:
         """Return that no row has a key."""
         if key is None:
             raise MessageRefused("a delete without a key and without the row before it")
-        payload, _, _ = self._decode(key, 0)
+        payload, _ = self._payloads.read_key(key)
         assert self._layout is not None
         names = [self._layout.fields[index] for index in self._layout.key]
         if not isinstance(payload, dict):
@@ -335,49 +326,17 @@ class MessageReader:
             raise MessageRefused(f"the key has no {missing[0]!r}")
         return _Change("absent", {name: payload[name] for name in names}, None, gtid)
 
-    def _decode(self, data: bytes, part: int) -> tuple[Any, Schema | None, bool]:
-        """Return what a key (0) or value (1) holds, its schema if there is one, and whether it was Avro."""
-        if not self._settings.has_registry:
-            return *self._embedded[part].decode(data), False
-        number, form, body, schema = self._registered(data)
-        if form == "json_schema":
-            return _loads(data[5:]), schema, False
-        return self._read_avro(number, body, data), schema, True
-
-    def _registered(self, data: bytes) -> tuple[int, str, Any, Schema]:
-        """Return the identifier with which a key or value begins, and the schema that it has."""
-        if len(data) < 5 or data[0] != MAGIC:
-            raise MessageRefused("it does not begin with a registry's identifier of 5 bytes")
-        [number] = struct.unpack(">I", data[1:5])
-        assert self._look_up is not None
-        return (number, *self._look_up(number))
-
-    def _read_avro(self, number: int, body: Any, data: bytes) -> Any:
-        import fastavro
-
-        if number not in self._avro:
-            self._avro[number] = fastavro.parse_schema(connect_schemas.plain_avro(body))
-        content = io.BytesIO(data)
-        content.seek(5)
-        try:
-            found = fastavro.schemaless_reader(content, self._avro[number], None)
-        except (EOFError, IndexError, ValueError, OverflowError, UnicodeDecodeError, struct.error) as error:
-            raise MessageRefused(f"no Avro of schema {number}: {str(error)[:200]}") from None
-        if content.tell() != len(data):
-            raise MessageRefused(f"no Avro of schema {number}: {len(data) - content.tell()} bytes are left")
-        return found
-
-    def _layout_of(self, schema: Schema | None, key: bytes | None, is_avro: bool) -> Layout:
+    def _layout_of(self, schema: Schema | None, key: bytes | None, form: Format) -> Layout:
         """Return the columns that a schema and the key beside it say."""
         if schema is None:
             raise MessageRefused("it has no schema, and no columns were given")
         key_names = self._key_names(key)
         cached = (id(schema), key_names)
         if cached not in self._layouts:
-            self._layouts[cached] = schema, self._make_layout(schema, key_names, is_avro)
+            self._layouts[cached] = schema, self._make_layout(schema, key_names, form)
         return self._layouts[cached][1]
 
-    def _make_layout(self, schema: Schema, key_names: tuple[str, ...], is_avro: bool) -> Layout:
+    def _make_layout(self, schema: Schema, key_names: tuple[str, ...], form: Format) -> Layout:
         row = schema.field("after") if self._settings.values == "debezium" else schema
         if row is None:
             raise MessageRefused("the schema has no row after, so it is no envelope of Debezium's; see values:")
@@ -391,12 +350,12 @@ class MessageReader:
             ColumnSchema(name, column.type, one.optional and name not in key_names, _charset(column.type))
             for (name, one), column in zip(fields, columns, strict=True)
         )
-        return Layout(TableSchema(self._database, self._table, types, key_names), columns, [name for name, _ in fields], is_avro)
+        return Layout(TableSchema(self._database, self._table, types, key_names), columns, [name for name, _ in fields], form.is_json)
 
     def _key_names(self, key: bytes | None) -> tuple[str, ...]:
         if key is None:
             return ()
-        payload, schema = (None, self._registered(key)[3]) if self._settings.has_registry else self._embedded[0].decode(key)
+        payload, schema = (None, self._payloads.registered(key)[3]) if self._settings.has_registry else self._payloads.read_key(key)
         if schema is not None and schema.type == "struct":
             return tuple(name for name, _ in schema.fields)
         if isinstance(payload, dict):
@@ -504,7 +463,7 @@ def _images(layout: Layout, changes: list[_Change]) -> tuple[pa.ListArray, tuple
                 raise ValueError(f"there is no field for the column {name!r}")
             values = [None if value is _MISSING else value for value in values]
         try:
-            texts = column.read_avro(values) if layout.is_avro else column.read_json(values)
+            texts = column.read_json(values) if layout.is_json else column.read_avro(values)
         except (ValueError, pa.ArrowException) as error:
             raise ValueError(f"column {name!r}, {column.type}: {str(error)[:200]}") from None
         if texts.null_count and is_required and (texts.is_null().to_numpy(zero_copy_only=False) & (whole | (index in key))).any():
@@ -529,53 +488,3 @@ def _gtid_of(found: Any) -> str | None:
 def _kind(payload: Any) -> str:
     names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "an array", bytes: "bytes"}
     return names.get(type(payload), type(payload).__name__)
-
-
-def _loads(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise MessageRefused(f"no JSON: {str(error)[:200]}") from None
-
-
-_SEPARATOR = b',"payload":'
-
-
-class _Embedded:
-    """Reads JSON, with or without a schema beside it. What messages have in common before their payload is parsed once."""
-
-    def __init__(self) -> None:
-        self.head: bytes | None = None
-        self.schema: Schema | None = None
-        self._schemas: dict[str, Schema] = {}
-
-    def decode(self, data: bytes) -> tuple[Any, Schema | None]:
-        if self.head is not None and data.startswith(self.head) and data.endswith(b"}"):
-            try:
-                return json.loads(data[len(self.head) : -1]), self.schema
-            except ValueError:
-                pass  # not as this producer writes it, or no JSON at all: parsed as a whole
-        body = _loads(data)
-        if not isinstance(body, dict) or body.keys() != {"schema", "payload"}:
-            return body, None
-        if body["schema"] is None:
-            return body["payload"], None
-        text = json.dumps(body["schema"])
-        if text not in self._schemas:
-            self._schemas[text] = connect_schemas.from_connect(body["schema"])
-        self.schema = self._schemas[text]
-        self.head = self._find_head(data, body["schema"])
-        return body["payload"], self.schema
-
-    def _find_head(self, data: bytes, schema: Any) -> bytes | None:
-        """Return the bytes before the payload, if the schema comes first."""
-        end = data.find(_SEPARATOR)
-        while end >= 0:
-            head = data[: end + len(_SEPARATOR)]
-            try:
-                if json.loads(head + b"null}") == {"schema": schema, "payload": None}:
-                    return head
-            except ValueError:
-                pass  # a field of the schema that is called payload
-            end = data.find(_SEPARATOR, end + 1)
-        return None

@@ -6,20 +6,16 @@ https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from auditor.config import MessageSettings, RegistrySettings
+from auditor.config import MessageFormat, MessageSettings, RegistrySettings
 from auditor.errors import AccessDenied, MessageRefused, RegistryRefused, RegistryUnreachable
-from auditor.pipeline.messages import connect_schemas
 from auditor.pipeline.messages.connect_schemas import Schema
-from auditor.pipeline.messages.payloads import Register
+from auditor.pipeline.messages.formats import FORMATS, OF_REGISTRY, Register
 from dialects import extras
-
-TYPES = {"avro": "AVRO", "json_schema": "JSON"}
-"""What the registry calls a format's schemas."""
 
 _HTTP_CLIENTS = ("httpx", "httpx2")
 """Packages whose errors the client lets through: which of them it uses depends on its version."""
@@ -42,7 +38,7 @@ class SchemaRegistry:
         if settings.ca is not None:
             options["ssl.ca.location"] = settings.ca
         self._client = SchemaRegistryClient(options)
-        self._found: dict[int, tuple[str, Any, Schema]] = {}
+        self._found: dict[int, tuple[MessageFormat, Any, Schema]] = {}
 
     def check(self) -> None:
         """Ask for the subjects that it has, whatever they are. Raises RegistryUnreachable, AccessDenied and RegistryRefused."""
@@ -58,7 +54,7 @@ class SchemaRegistry:
         from confluent_kafka.schema_registry import Schema as Registered
 
         with self._translated(f"the schema of {subject}"):
-            return int(self._client.register_schema(subject, Registered(text, TYPES[settings.format])))
+            return int(self._client.register_schema(subject, Registered(text, FORMATS[settings.format].registry_type)))
 
     def is_compatible(self, subject: str, text: str, settings: MessageSettings) -> bool:
         """Return whether a schema may be registered after those that the subject has; also if it has none."""
@@ -67,14 +63,14 @@ class SchemaRegistry:
 
         with self._translated(f"the schema of {subject}"):
             try:
-                return bool(self._client.test_compatibility(subject, Registered(text, TYPES[settings.format])))
+                return bool(self._client.test_compatibility(subject, Registered(text, FORMATS[settings.format].registry_type)))
             except SchemaRegistryError as error:
                 if error.http_status_code == 404:
                     return True
                 raise
 
-    def schema(self, number: int) -> tuple[str, Any, Schema]:
-        """Return the format of a schema, ``avro`` or ``json_schema``, its body, and what it is for Connect.
+    def schema(self, number: int) -> tuple[MessageFormat, Any, Schema]:
+        """Return the format of a schema, its body, and what it is for Connect.
 
         Raises MessageRefused if the registry has no schema of this identifier, or one that no table has.
         """
@@ -120,15 +116,9 @@ def _shared(settings: str) -> SchemaRegistry:
     return SchemaRegistry(RegistrySettings.model_validate_json(settings))
 
 
-def _read(number: int, kind: str, text: str, has_references: bool) -> tuple[str, Any, Schema]:
-    readers: dict[str, tuple[str, Callable[[Any], Schema]]] = {
-        "AVRO": ("avro", connect_schemas.from_avro),
-        "JSON": ("json_schema", connect_schemas.from_json_schema),
-    }
-    if kind not in readers or has_references:
-        raise MessageRefused(
-            f"schema {number} is of the type {kind}{' with references' if has_references else ''}; only Avro and JSON are read"
-        )
-    form, read = readers[kind]
-    body = json.loads(text)
-    return form, body, read(body)
+def _read(number: int, kind: str, text: str, has_references: bool) -> tuple[MessageFormat, Any, Schema]:
+    if kind not in OF_REGISTRY or has_references:
+        read = " and ".join(sorted(FORMATS[name].title for name in OF_REGISTRY.values()))
+        raise MessageRefused(f"schema {number} is of the type {kind}{' with references' if has_references else ''}; only {read} are read")
+    form, body = OF_REGISTRY[kind], json.loads(text)
+    return form, body, FORMATS[form].from_schema(body)

@@ -30,8 +30,8 @@ from auditor.config import ENVELOPE_FIELDS, MessageSettings
 from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.messages import column_values
-from auditor.pipeline.messages.connect_schemas import Schema, avro_name, struct
-from auditor.pipeline.messages.payloads import PayloadWriter, Register
+from auditor.pipeline.messages.connect_schemas import Schema, struct
+from auditor.pipeline.messages.formats import FORMATS, PayloadWriter, Register
 from auditor.pipeline.messages.source_block import Names, SourceBlocks, file_number, join_object
 
 MESSAGES = pa.schema(
@@ -95,7 +95,7 @@ class Encoder:
         self.schema, self._settings, self._names = schema, settings, names
         self._columns = [column_values.of_column(column, settings) for column in schema.columns]
         self._key = [next(index for index, column in enumerate(schema.columns) if column.name == name) for name in schema.key]
-        self._fields = [avro_name(column.name) if settings.format == "avro" else column.name for column in schema.columns]
+        self._fields = [FORMATS[settings.format].field_name(column.name) for column in schema.columns]
         reserved = {DELETED, *(_added_name(name) for name in settings.add)} if settings.values == "flat" else set()
         if taken := next((column.name for column in schema.columns if column.name in reserved), None):
             raise ColumnRefused(f"{schema.database}.{schema.table} has a column {taken!r}, which the flat form adds; rename or exclude it")
@@ -235,25 +235,25 @@ def _nullable(places: np.ndarray) -> pa.Array:
 
 
 class _Rows:
-    """The rows of a batch in the form of the settings: as JSON, or Python's values for Avro."""
+    """The rows of a batch in the form of the settings: as JSON, or as Python's values, as Avro has them."""
 
     def __init__(self, encoder: Encoder, images: _Images, events: pa.RecordBatch, now_ns: int, orders: pa.Array | None) -> None:
         self._encoder, self._images, self._events, self._now, self._orders = encoder, images, events, now_ns, orders
-        self._is_avro = encoder._writer.is_avro
+        self._is_json = encoder._writer.format.is_json
         columns, fields, key = encoder._columns, encoder._fields, encoder._key
         texts = [images.texts(index) for index in range(len(columns))]
-        if self._is_avro:
-            values = [column.avro(text) for column, text in zip(columns, texts, strict=True)]
-            self._rows: Any = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
-            keys: Any = [{fields[index]: row[fields[index]] for index in key} for row in self._rows]
-        else:
+        if self._is_json:
             printed = [pc.fill_null(column.json(text), "null") for column, text in zip(columns, texts, strict=True)]
             self._columns = dict(zip(fields, printed, strict=True))
-            self._rows = None if encoder._settings.values == "flat" else join_object(self._columns, images.count)
-            keys = join_object({fields[index]: printed[index] for index in key}, images.count)
+            self._rows: Any = None if encoder._settings.values == "flat" else join_object(self._columns, images.count)
+            keys: Any = join_object({fields[index]: printed[index] for index in key}, images.count)
+        else:
+            values = [column.avro(text) for column, text in zip(columns, texts, strict=True)]
+            self._rows = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
+            keys = [{fields[index]: row[fields[index]] for index in key} for row in self._rows]
         self._keys = None
         if encoder._key_writer is not None:
-            write = encoder._key_writer.write_values if self._is_avro else encoder._key_writer.write_texts
+            write = encoder._key_writer.write_texts if self._is_json else encoder._key_writer.write_values
             self._keys = write(keys)
 
     def keys(self, chosen: np.ndarray, side: Side) -> pa.Array:
@@ -273,7 +273,7 @@ class _Rows:
         elif not self._encoder._absent_has_row:
             is_absent = pc.equal(self._events["kind"].take(pa.array(chosen)), "absent").to_numpy(zero_copy_only=False)
             places["before"] = np.where(is_absent, -1, places["before"])
-        write = self._avro_values if self._is_avro else self._json_values
+        write = self._json_values if self._is_json else self._python_values
         return write(chosen, side, places, ops)
 
     def _json_values(self, chosen: np.ndarray, side: Side, places: dict[str, np.ndarray], ops: pa.Array) -> pa.Array:
@@ -304,7 +304,7 @@ class _Rows:
         names = pa.array([f'"{one}"' for one in transaction_ids(events, self._encoder._names)], pa.string())
         return join_object({"id": names, **numbers}, len(chosen))
 
-    def _avro_values(self, chosen: np.ndarray, side: Side, places: dict[str, np.ndarray], ops: pa.Array) -> pa.Array:
+    def _python_values(self, chosen: np.ndarray, side: Side, places: dict[str, np.ndarray], ops: pa.Array) -> pa.Array:
         writer, settings, names = self._encoder._writer, self._encoder._settings, self._encoder._names
         rows = {name: [None if place < 0 else self._rows[place] for place in places[name].tolist()] for name in ("before", "after")}
         if settings.values == "plain":
@@ -321,7 +321,7 @@ class _Rows:
             block |= {"snapshot": snapshots[at], "row": numbers[at]}
             if settings.values == "flat":
                 known = {**block, **stamps, "op": op, **{f"source.{name}": one for name, one in block.items()}}
-                added = {avro_name(_added_name(name)): known[name] for name in settings.add}
+                added = {writer.format.field_name(_added_name(name)): known[name] for name in settings.add}
                 payloads.append({**(rows[side][at] or {}), DELETED: "true" if side == "before" else "false", **added})
                 continue
             number = {"total_order": numbers[at] + 1, "data_collection_order": orders[at]} if orders else {}

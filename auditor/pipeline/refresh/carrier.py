@@ -22,12 +22,12 @@ from auditor.errors import AccessDenied, AuditorError, LeaseTaken, RefreshRefuse
 from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.check import read_some
 from auditor.pipeline.events import Place, TableSchema
 from auditor.pipeline.refresh.chunk_writer import ChunkWriter, Sending, Written
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
+from auditor.pipeline.source_tables import read_some
 from auditor.quantities import plural
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh
@@ -79,7 +79,7 @@ class Carrier:
                     self.carry_out()
 
         options: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
-        backoff = Backoff(2 * durations().first_retry, durations().longest_retry)
+        backoff = Backoff(2 * durations().pipeline_first_retry, durations().pipeline_longest_retry)
         return Service("refreshes", carry, durations().staged_poll, **options, backoff=backoff, stopping=self.stopped)
 
     def carry_out(self) -> int:
@@ -201,7 +201,7 @@ class Carrier:
                     if failed:  # the others do not wait for what its rows wait for
                         order = [*(member for member in order if member is not failed), failed]
                         alone += [failed.sending] if failed.sending else []
-                    self.stopped.wait(durations().first_retry * failures)
+                    self.stopped.wait(durations().pipeline_first_retry * failures)
                 has_begun = False
 
     def _note_begin(self, unfinished: Sequence[_Member], source: _OpenSource) -> None:

@@ -13,11 +13,11 @@ from auditor.api_models.pipeline import Refresh as ShownRefresh
 from auditor.config import Settings
 from auditor.durations import durations
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
-from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
+from auditor.pipeline.source_tables import home_of, read_schemas
 from auditor.pipeline.staged_refreshes import is_staged
 from auditor.quantities import plural
 from auditor.store import Store, parts, pipelines, refreshes

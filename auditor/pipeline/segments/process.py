@@ -48,7 +48,7 @@ def cutting_service(
         staged.clear()
 
     failure, fields = f"{writer.pipeline}: its segments wait, and nothing is lost", {"pipeline": writer.pipeline}
-    backoff = Backoff(durations().first_retry, durations().longest_retry)
+    backoff = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry)
     return Service("segments", cut, failure=failure, action="segments_failed", fields=fields, backoff=backoff, stopping=stopped)
 
 

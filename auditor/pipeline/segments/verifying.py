@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.errors import SegmentFailed
-from auditor.masking import MASK
+from auditor.masking import as_shown
 from auditor.model import Segment
 from auditor.pipeline.events import place_text, table_of_stream
 from auditor.pipeline.segments.event_text import TEXTS, text_bytes
@@ -119,7 +119,7 @@ def _compare(
         for index, (mine, its) in enumerate(values):
             if mine != its:
                 column = columns[index] if index < len(columns) else f"number {index + 1}"
-                shown = [MASK if column in masked else _text(value) for value in (mine, its)]
+                shown = [as_shown(_text(value), column in masked) for value in (mine, its)]
                 sentences.append(f"column {column}, {image}: {shown[0]} in {names[0]}, {shown[1]} in {names[1]}")
     return sentences
 

@@ -23,6 +23,7 @@ from auditor.pipeline.kafka.broker import open_consumer
 from auditor.pipeline.kafka.offsets import Range
 from auditor.pipeline.kafka.table_messages import PLACE
 from auditor.pipeline.kafka.topic_reading import BATCH_BYTES, BATCH_EVENTS, CONSUMER, Gap, offset_of, read_messages, read_together
+from auditor.pipeline.messages.formats import FORMATS
 from auditor.pipeline.messages.reading import MessageReader
 from auditor.pipeline.messages.registry import shared_registry
 from auditor.pipeline.topic_side.fixed_topic import GROUP, OFFSET_BITS, OUR_LOG, FixedTopic
@@ -100,8 +101,9 @@ class _Reading:
         self._knows_columns = declared is not None
         if declared:
             sink.add_schema(declared)
-        self._has_blocks = ref.messages.values == "debezium" and ref.messages.format != "avro"
-        self._is_flat = ref.messages.values == "flat" and ref.messages.format != "avro"
+        is_json = FORMATS[ref.messages.format].is_json
+        self._has_blocks = ref.messages.values == "debezium" and is_json
+        self._is_flat = ref.messages.values == "flat" and is_json
 
     def take(self, partition: int, messages: Sequence[Message]) -> None:
         """Read messages of a partition that follow each other. Raises MessageRefused."""

@@ -257,7 +257,7 @@ def writing_service(
         staged.clear()
 
     failure, fields = f"{writer.pipeline}: its history waits, and nothing is lost", {"pipeline": writer.pipeline}
-    backoff = Backoff(durations().first_retry, durations().longest_retry)
+    backoff = Backoff(durations().pipeline_first_retry, durations().pipeline_longest_retry)
     return Service("history", write, failure=failure, action="history_failed", fields=fields, backoff=backoff, stopping=stopped)
 
 

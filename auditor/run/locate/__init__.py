@@ -26,11 +26,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auditor.compare import accounting, jaccard, ranges
-from auditor.compare.comparator import Aligned
-from auditor.compare.jaccard import Unresolved
+from auditor.compare import accounting, ranges, score
+from auditor.compare.comparator import Aligned, select_unresolved
 from auditor.compare.ranges import OneSidedRows
 from auditor.compare.sampling import Sample
+from auditor.compare.score import Unresolved
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, Differences, Jaccard, Plan
@@ -75,7 +75,7 @@ class Located:
         """Return how similar the tables are, if ``cleared`` of the differing rows are equal after all, and ``unsettled`` may be."""
         differing = max(0, self.differing_rows - cleared - unsettled)  # of rows that were not named, the most are taken as unsettled
         undecided = 2 * self.differences.undecided  # each is a row of either side
-        return jaccard.similarity(self.rows, differing, self.rest, self.unknown_rows + unsettled + undecided)
+        return score.similarity(self.rows, differing, self.rest, self.unknown_rows + unsettled + undecided)
 
 
 def locate_differences(reader: Reader, plan: Plan, aligned: Aligned, limits: Limits, *, resumed: bool = False) -> Located:
@@ -111,7 +111,7 @@ def locate_as_of(
         more = explain_as_of(work)
         differ = {int(number) for number in later.partition}
         cleared += sum(len(differences) for number, differences in left.items() if number not in differ)
-        rest, left = jaccard.merge(rest, more.rest), more.moved
+        rest, left = score.merge(rest, more.rest), more.moved
     moved = max(moved, _count_moved_rows(left))
     count_moved(work, left)
     differences = dataclasses.replace(_conclude(work, rest), cleared=cleared)
@@ -148,12 +148,12 @@ def _explain(work: Work) -> Unresolved:
     at_least = {index: work.plan.t + 1 for index in left if index in overloaded and decoding.has_syndromes(work, index)}
     work.record_state(left, "estimated")
     work.record_state(refined, "refined")
-    rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
+    rest = select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
     rest = listing.without_parts(rest, left, listed.parts)
     if finer:
         tally.partitions["refined"] = len(refined)
         again = refining.within_refined(scan(work.reader, finer), work, refined, finer)
-        rest = jaccard.merge(rest, _explain(dataclasses.replace(work, plan=finer, aligned=again, second_scan=True)))
+        rest = score.merge(rest, _explain(dataclasses.replace(work, plan=finer, aligned=again, second_scan=True)))
     return rest
 
 
@@ -181,7 +181,7 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
         tolerated=tally.tolerated,
         undecided=tally.undecided,
         why=why,
-        estimated=jaccard.estimate_rows(rest, scattered.rows / scattered.one_sided if scattered.one_sided else None),
+        estimated=score.estimate_rows(rest, scattered.rows / scattered.one_sided if scattered.one_sided else None),
     )
 
 
@@ -189,10 +189,10 @@ def estimate_similarity(plan: Plan, aligned: Aligned) -> Jaccard | None:
     """Return the similarity by a method that names no differences: every unequal partition on both sides is estimated."""
     one_sided = ranges.one_sided_partitions(aligned, plan.partitioning)
     rest = np.flatnonzero(aligned.unequal & aligned.on_both)
-    return jaccard.similarity(
+    return score.similarity(
         rows=sum(int(aligned.sides[side].rows.sum()) for side in SIDES),
         differing=sum(rows.rows for rows in one_sided),
-        rest=jaccard.select_unresolved(aligned, rest, {}, WORD_BITS[plan.method]),
+        rest=select_unresolved(aligned, rest, {}, WORD_BITS[plan.method]),
         unknown=aligned.skipped_rows,
     )
 

@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from auditor.compare import accounting, documents, jaccard, syndromes, tolerance
+from auditor.compare import accounting, documents, score, syndromes, tolerance
 from auditor.compare.accounting import Key, Row
-from auditor.compare.comparator import Aligned
+from auditor.compare.comparator import Aligned, select_unresolved
 from auditor.compare.ranges import OneSidedRows
 from auditor.compare.sampling import Sample
 from auditor.compare.text_forms import MOST_CHARACTERS
@@ -149,7 +149,7 @@ class Work:
     def estimate_differing(self, indices: Sequence[int]) -> float:
         """Return about how many rows of these partitions (by index, of both sides) are on one side only."""
         at = np.array(indices, np.int64)
-        return jaccard.estimate_differing(jaccard.select_unresolved(self.aligned, at, {}, WORD_BITS[self.plan.method]))
+        return score.estimate_differing(select_unresolved(self.aligned, at, {}, WORD_BITS[self.plan.method]))
 
     def record_state(self, indices: Iterable[int], state: str) -> None:
         """Record how partitions (by index) were settled; those of a second scan lie within partitions that are recorded already."""

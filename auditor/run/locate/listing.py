@@ -14,10 +14,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from auditor.compare import accounting, jaccard, ranges, sampling
+from auditor.compare import accounting, ranges, sampling, score
 from auditor.compare.accounting import Row
-from auditor.compare.jaccard import Unresolved
 from auditor.compare.ranges import OneSidedRows
+from auditor.compare.score import Unresolved
 from auditor.model import NULL_PARTITION, SIDES, Difference, Side, side_of
 from auditor.run.locate.decoding import Work, accounts_for, compare_rows, group_by_partition
 from auditor.run.locate.refining import restrict_plan
@@ -311,4 +311,4 @@ def without_parts(rest: Unresolved, left: Sequence[int], listed: dict[int, dict[
             for row in listed.get(index, {}).get(side, ()):  # type: ignore[call-overload]
                 words[place] -= sign * np.array(accounting.hash_words(row.digits, words.shape[1]), np.int64)
                 count[place] = max(0, count[place] - 1)
-    return jaccard.Unresolved(words, source, target, rest.at_least, rest.minhash, rest.k, rest.bits)
+    return score.Unresolved(words, source, target, rest.at_least, rest.minhash, rest.k, rest.bits)

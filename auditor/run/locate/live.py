@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from auditor.compare import jaccard, ranges, syndromes
+from auditor.compare import ranges, syndromes
 from auditor.compare.accounting import Row, hash_words
-from auditor.compare.comparator import Aligned
-from auditor.compare.jaccard import Unresolved
+from auditor.compare.comparator import Aligned, select_unresolved
 from auditor.compare.sampling import Sample
+from auditor.compare.score import Unresolved
 from auditor.compare.text_forms import with_windows
 from auditor.config import Limits
 from auditor.connections.reader import Reader
@@ -58,7 +58,7 @@ def explain_as_of(work: Work) -> AsOf:
     work.record_state(left, "estimated")
     tally.partitions["estimated"] += len(left)
     at_least = {index: work.plan.t + 1 for index in left if decoding.has_syndromes(work, index)}
-    rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
+    rest = select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
     return AsOf(rest, _account(work, {index: positions for index, positions in decoded.items() if positions is not None}))
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from auditor.errors import BrokerUnreachable
-from auditor.pipeline.kafka.written_topics import _find_messages
+from auditor.pipeline.kafka.written_topics import find_messages
 
 PARTITION = ("shop.orders", 0)
 
@@ -46,7 +46,7 @@ class Consumer:
 
 def find(*said: Said, end: int) -> list[Any]:
     consumer: Any = Consumer(*said)
-    return _find_messages(consumer, {PARTITION: end}, timeout=0.05)
+    return find_messages(consumer, {PARTITION: end}, timeout=0.05)
 
 
 def test_a_message_behind_an_end_that_a_new_leader_says_too_early_is_found() -> None:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from auditor.compare import jaccard
-from auditor.compare.jaccard import Unresolved
+from auditor.compare import score
+from auditor.compare.score import Unresolved
 from auditor.model import Jaccard
 from tests.simulated import PATTERNS, Simulated, table
 
@@ -19,7 +19,7 @@ def no_unresolved() -> Unresolved:
 
 
 def estimate(one: Simulated) -> Jaccard:
-    found = jaccard.similarity(one.rows, 0, one.rest)
+    found = score.similarity(one.rows, 0, one.rest)
     assert found
     return found
 
@@ -52,7 +52,7 @@ def test_interval_covers_the_true_similarity(k: int, words: int, bits: int) -> N
 def test_rows_on_one_side_have_the_parity_of_the_counts() -> None:
     """Of 10 and 11 rows at least 2 are known to be on one side only, so 3 are."""
     source, target, known = (np.array([rows]) for rows in (10, 11, 2))
-    found = jaccard.similarity(21, 0, Unresolved(np.zeros((1, 2), np.int64), source, target, known, np.array([np.nan]), 0, 30))
+    found = score.similarity(21, 0, Unresolved(np.zeros((1, 2), np.int64), source, target, known, np.array([np.nan]), 0, 30))
     assert found and found.most == pytest.approx((21 - 3) / (21 + 3))
 
 
@@ -69,7 +69,7 @@ def test_interval_covers_the_true_similarity_of_many_tables(k: int, words: int, 
 
 def test_similarity_is_exact_if_all_rows_are_known() -> None:
     """The worked example: 32 rows per side, two of them changed."""
-    found = jaccard.similarity(64, 4, no_unresolved())
+    found = score.similarity(64, 4, no_unresolved())
     assert found
     assert (found.score.value, found.score.lower, found.score.upper) == (30 / 34, 30 / 34, 30 / 34)
     assert found.least == found.most == 30 / 34
@@ -79,20 +79,20 @@ def test_interval_by_minhash_is_as_wide_as_its_variance() -> None:
     """Of 100 and 100 rows that share half of 16 minhashes, D = rows (1 - f) / (1 + f), and dD/df = -2 rows / (1 + f)^2."""
     one = np.array([100])
     rest = Unresolved(np.array([[2 * 10**10, -2 * 10**10]]), one, one, np.array([0]), np.array([0.5]), 16, 32)
-    found = jaccard.similarity(200, 0, rest)
+    found = score.similarity(200, 0, rest)
     differing, deviation = 200 / 3, 2 * 200 / 1.5**2 * math.sqrt(0.25 / 16)
     assert found
-    for value, count in ((found.score.value, 0.0), (found.score.lower, jaccard.Z), (found.score.upper, -jaccard.Z)):
+    for value, count in ((found.score.value, 0.0), (found.score.lower, score.Z), (found.score.upper, -score.Z)):
         rows = differing + count * deviation
         assert value == pytest.approx((200 - rows) / (200 + rows), rel=1e-9)
 
 
 def test_uncompared_rows_widen_the_bounds() -> None:
-    found = jaccard.similarity(200, 0, no_unresolved(), unknown=20)
+    found = score.similarity(200, 0, no_unresolved(), unknown=20)
     assert found
     assert found.most == 1
     assert found.least == found.score.lower == (200 - 20) / (200 + 20)
 
 
 def test_empty_tables_have_no_similarity() -> None:
-    assert jaccard.similarity(0, 0, no_unresolved()) is None
+    assert score.similarity(0, 0, no_unresolved()) is None

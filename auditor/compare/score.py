@@ -1,4 +1,8 @@
-"""Row-weighted Jaccard similarity of two tables with an interval: exact where differences were named, estimated elsewhere.
+"""The two scores of a run: the similarity of all rows (`similarity`), and the published score (`published_score`).
+
+Verdicts compare the **similarity** with the threshold (`verdict`): the row-weighted Jaccard similarity of two tables with an interval,
+exact where differences were named, estimated elsewhere. The **published score** is an average over partitions, as the published method
+defines it, and is shown beside; a verdict compares it under the method counts alone, which knows no similarity (`comparator.compare`).
 
 The tables A and B are multisets of rows. With T rows on both sides together, D of which are on one side only (a changed row counts
 on both), J = |A and B| / |A or B| = (T - D) / (T + D), in 0 .. 1. J falls as D grows, so bounds for D are bounds for J.
@@ -21,15 +25,12 @@ most all its rows; it is at least 2 where the counts are equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from auditor.compare.comparator import Aligned
-from auditor.model import SIDES, Jaccard, Score
-from auditor.summary import minhash
+from auditor.model import Jaccard, Score
 from auditor.summary.arrays import Integers
 
 if TYPE_CHECKING:
@@ -64,25 +65,6 @@ class Unresolved:
     """Minhashes per partition; 0 for none."""
     bits: int
     """Width of a signature word in bits."""
-
-
-def select_unresolved(aligned: Aligned, indices: Integers, at_least: Mapping[int, int], bits: int) -> Unresolved:
-    """Return the summaries of unresolved partitions.
-
-    ``indices`` are indices into ``aligned`` of partitions that both sides have, ``at_least`` maps some of them to the rows known to
-    differ, ``bits`` is the width of a signature word.
-    """
-    shares = [aligned.sides[side].minhashes[aligned.row_index[side][indices]] for side in SIDES]
-    k = shares[0].shape[1]
-    return Unresolved(
-        words=aligned.word_differences(indices),
-        source=aligned.sides["source"].rows[aligned.row_index["source"][indices]],
-        target=aligned.sides["target"].rows[aligned.row_index["target"][indices]],
-        at_least=np.array([at_least.get(int(index), 0) for index in indices], np.int64),
-        minhash=minhash.similarity(*shares) if k else np.full(len(indices), np.nan),
-        k=k,
-        bits=bits,
-    )
 
 
 def merge(first: Unresolved, second: Unresolved) -> Unresolved:
@@ -134,6 +116,25 @@ def similarity(rows: int, differing: int, rest: Unresolved, unknown: int = 0) ->
         most=_jaccard(rows, known + float(least.sum())),
         differing=known + estimate,
     )
+
+
+def published_score(equal: int, similarities: npt.NDArray[np.float64], k: int) -> Score | None:
+    """Return the published score of ``equal`` equal partitions and the unequal ones; None where there is no partition.
+
+    ``similarities``, (n,) in 0 .. 1, are the shares of equal minhashes of the n unequal partitions. With m equal partitions and
+    N = m + n, score = (m + sum of similarities) / N, and its bound is (n / N) / sqrt(k), clipped to [0, 1]. The bound is the published
+    one; it is no confidence interval for the table's Jaccard similarity. Without minhashes (k = 0) similarities are NaN: such a
+    partition counts as 0, and as 1 in the upper bound.
+    """
+    unequal = len(similarities)
+    total = equal + unequal
+    if not total:
+        return None
+    value = (equal + float(np.nansum(similarities))) / total
+    if not k:
+        return Score(value, value, value + int(np.isnan(similarities).sum()) / total)
+    bound = unequal / total / math.sqrt(k)
+    return Score(value, max(0.0, value - bound), min(1.0, value + bound))
 
 
 def _jaccard(rows: int, differing: float) -> float:
