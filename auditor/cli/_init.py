@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import dialects
-from auditor import service
 from auditor.errors import ConfigError
 from auditor.escaping import hash_comment, yaml_scalar
+from auditor.service import table_pairs
 from auditor.service.table_pairs import LeftOut, Proposal, Proposals
 
 _HEAD = """\
@@ -87,7 +87,7 @@ def write(path: Path, source: str | None = None, target: str | None = None, mani
         raise ConfigError(f"{path} already exists; write to another file with --output FILE")
     proposals = Proposals((), ())
     if source and target:
-        proposals = service.propose_from_dbt(manifest, source, target) if manifest else service.propose_audits(source, target)
+        proposals = table_pairs.propose_from_dbt(manifest, source, target) if manifest else table_pairs.propose_audits(source, target)
     if source and target and not proposals.audits:
         reasons = "".join(f"\n  - {line}" for line in proposals.left_out)
         way_out = "say in dbt where tables come from" if manifest else "run auditor init without URLs and write the audits by hand"

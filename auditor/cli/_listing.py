@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from auditor.api_models.audit import ListedAudit
     from auditor.api_models.cost import Costs
     from auditor.api_models.run import Difference, Partition
+    from auditor.config import Settings
+    from auditor.store import Store
 
 
 def ls(options: argparse.Namespace) -> int:
     """List audits, from the configuration and the store alone: no database is asked."""
     from auditor.config import describe_unknown
     from auditor.report import listing
-    from auditor.service import audits, segment_audits
+    from auditor.service import audits
     from auditor.store import run_lifecycle
 
     with settings_and_store(options) as (configured, store):
         run_lifecycle.recover_runs(store)
         overviews = audits.overview(configured, store, trends=False)
-        of_segments = segment_audits.list_listed(configured, store)
+        of_segments = _list_segment_audits(configured, store) if configured.segments else []
         known, wanted = find_audits(configured, options.audits, store, by_leg=True)
     names = [*(overview.name for overview in overviews), *(segment_audit.audit for segment_audit in of_segments)]
     is_told = print_unaudited(known)
@@ -51,6 +53,12 @@ def ls(options: argparse.Namespace) -> int:
     ]
     rows += [segment_audit for segment_audit in of_segments if segment_audit.audit in wanted]
     return 0 if is_told and not rows and options.format == "text" else print_audits(rows, options)
+
+
+def _list_segment_audits(configured: Settings, store: Store) -> list[ListedAudit]:
+    from auditor.service import segment_audits  # which loads how they are run
+
+    return segment_audits.list_listed(configured, store)
 
 
 def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:

@@ -139,15 +139,19 @@ def _due(options: argparse.Namespace) -> int:
 def _print_whole_tables(configured: Settings, store: Store, reports: Iterable[Report], of_tables: Iterable[str]) -> None:
     """Print what these runs say of whole tables: of those of which they read a part, and of those compared by way of a dump."""
     from auditor import service
-    from auditor.report import listing
+
+    parts = [report for report in reports if report.covered < 1]
+    by_dump = [name for name in of_tables if service.audit(configured, name).via]
+    if not (parts or by_dump):
+        return
+    from auditor.report import listing  # which loads what lists of audits need
     from auditor.service.stored_runs import rolling_table
 
-    for report in reports:
-        if report.covered < 1 and (table := rolling_table(store, report.audit)):
+    for report in parts:
+        if table := rolling_table(store, report.audit):
             console().print(listing.whole_table(report.audit, table))
-    for name in of_tables:
-        if service.audit(configured, name).via:
-            console().print(listing.combined(name, service.combined(configured, store, name)))
+    for name in by_dump:
+        console().print(listing.combined(name, service.combined(configured, store, name)))
 
 
 class _Printer:

@@ -12,7 +12,8 @@ from auditor.compare.score import Unresolved, published_score
 from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Verdict, similarity_error
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
-from auditor.summary.codec import STATES, PartitionMap
+from auditor.summary.codec import PartitionMap
+from auditor.summary.partition_states import STATES
 
 if TYPE_CHECKING:
     import numpy.typing as npt

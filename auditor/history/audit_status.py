@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from statistics import median
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -20,13 +20,15 @@ from cronsim import CronSim
 from auditor.config import Audit, ConnectionSettings, Schedule, Threshold
 from auditor.history import fingerprint
 from auditor.history.records import load_report
-from auditor.history.rolling_table import RollingVerdict, load_rolling_table, load_rolling_verdict
 from auditor.model import Report, State, Status, Verdict
 from auditor.quantities import format_rough_duration
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import StoredRun
-from auditor.summary.codec import STATES
+from auditor.summary.partition_states import STATES
+
+if TYPE_CHECKING:
+    from auditor.history.rolling_table import RollingVerdict
 
 STATUSES: tuple[Status, ...] = ("mismatch", "unknown", "stale", "never", "running", "within_threshold", "match")
 """The statuses of an audit, the most urgent first. ``stale`` is a match that is too old to rely on, ``running`` a first run that has not
@@ -316,7 +318,11 @@ def _stream_through(store: Store, kept: Sequence[StoredRun]) -> dt.datetime | No
 def load_table_verdict(store: Store, name: str, kept: Sequence[StoredRun]) -> RollingVerdict | None:
     """Return the state of a rolling audit's whole table; None if the last verdict among these runs was not that of a rolling audit."""
     run = next((run for run in kept if run.state is State.DONE and not run.is_one_off), None)
-    return load_rolling_verdict(store, name, run.run) if run and "rolling" in run.definition else None
+    if run is None or "rolling" not in run.definition:
+        return None
+    from auditor.history.rolling_table import load_rolling_verdict  # which loads NumPy
+
+    return load_rolling_verdict(store, name, run.run)
 
 
 def has_recovered(store: Store, report: Report) -> bool:
@@ -343,9 +349,13 @@ def _is_seen_by_method(bad: StoredRun, since: list[StoredRun], report: Report) -
 
 def _is_seen_everywhere(store: Store, bad: StoredRun, report: Report) -> bool:
     """Return whether the table was read and seen equal wherever the ``bad`` run may have found it different."""
-    table = load_rolling_table(store, report.audit) if report.plan and report.plan.partition_ranges else None
-    if table is None:
+    if not (report.plan and report.plan.partition_ranges):
         return True  # this run read all of it
+    from auditor.history.rolling_table import load_rolling_table
+
+    table = load_rolling_table(store, report.audit)
+    if table is None:
+        return True  # as did this audit's last run
     states = table.partition_map.state
     if table.unequal > table.allowed or bool((states == STATES.index("skipped")).any()):
         return False

@@ -12,12 +12,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from auditor.api_models.run import Partition, PartitionState, Run, RunScore
 from auditor.config import Audit, ConnectionSettings, Retention
 from auditor.durations import durations
 from auditor.errors import NoReport
@@ -31,11 +28,14 @@ from auditor.store.audit_state import Changes
 from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
-from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
+from auditor.summary.partition_states import STATES
 
 if TYPE_CHECKING:
-    from auditor.store import Store
-    from auditor.store.runs import StoredRun
+    import numpy as np
+    import numpy.typing as npt
+
+    from auditor.api_models.run import Partition, PartitionState, Run
+    from auditor.summary.codec import PartitionMap
 
 LOOKBACK_RUNS = 30
 """Earlier runs on which the choice of a method and the estimated rate of a rolling audit are based."""
@@ -288,6 +288,8 @@ def iterate_partitions(store: Store, run: str, state: PartitionState | None = No
 
 
 def _partition(partition_map: PartitionMap, place: int, plan: Plan) -> Partition:
+    from auditor.api_models.run import Partition  # models take long to load, and a run builds none
+
     number, state = int(partition_map.partition[place]), STATES[partition_map.state[place]]
     identity = None if number == NULL_PARTITION else number
     hidden, similarity = plan.hides_ranges, float(partition_map.similarity[place])
@@ -314,11 +316,17 @@ def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowes
     The partition of NULL keys belongs to the range with ``lowest``, the table's first partition, because it is read with that one.
     """
     null_key = (partition_map.partition == NULL_PARTITION) & (first <= lowest)
-    return np.asarray(((partition_map.partition >= first) & (partition_map.partition < end)) | null_key, np.bool_)
+    mask: npt.NDArray[np.bool_] = ((partition_map.partition >= first) & (partition_map.partition < end)) | null_key
+    return mask
 
 
 def to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run_lifecycle.Outcome:
     """Return how a run ended as it is stored."""
+    packed = b""
+    if partition_map:
+        from auditor.summary.codec import pack_partition_map  # which loads NumPy, and lists of runs need none
+
+        packed = pack_partition_map(partition_map)
     comparison, differences = report.comparison, report.differences
     score = report.jaccard.score if report.jaccard else comparison.published if comparison else None
     slim = report
@@ -350,7 +358,7 @@ def to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run_
         within_threshold_through=report.within_threshold_through,
         resumable=report.resumable,
         report=to_json(slim, inf_nan_mode="null"),
-        partition_map=pack_partition_map(partition_map) if partition_map else b"",
+        partition_map=packed,
         differences=[*map(_to_stored_range, differences.ranges), *map(_to_stored_difference, differences.named)] if differences else (),
     )
 
@@ -427,7 +435,11 @@ def range_difference(difference: StoredDifference) -> RangeDifference:
 def load_partition_map(store: Store, run: str) -> PartitionMap | None:
     """Return the partition map of a run, None if none is stored. Raises UnknownRun."""
     body = runs.get_partition_map(store, run)
-    return unpack_partition_map(body) if body else None
+    if not body:
+        return None
+    from auditor.summary.codec import unpack_partition_map
+
+    return unpack_partition_map(body)
 
 
 def list_runs(
@@ -454,6 +466,8 @@ def get_run(store: Store, run: str) -> Run:
 
 def as_run(stored: StoredRun) -> Run:
     """Return a stored run as it leaves the process."""
+    from auditor.api_models.run import Run, RunScore  # models take long to load, and a run builds none
+
     progress = stored.progress if stored.state in (State.PENDING, State.RUNNING) else {}
     return Run(
         **Run.fields_of(stored, without=("score", "other_settings", "definition", "progress")),

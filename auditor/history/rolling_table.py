@@ -21,7 +21,8 @@ import numpy.typing as npt
 from auditor.history import fingerprint, records, rolling
 from auditor.model import SIDES, Verdict
 from auditor.store import Store, rolling_parts, runs
-from auditor.summary.codec import STATES, PartitionMap
+from auditor.summary.codec import PartitionMap
+from auditor.summary.partition_states import STATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.api_models.cost import CostLine, Costs, DayBudget
 from auditor.connections.budgets import say_amount, say_number
 from auditor.model import ConnectionCost, ExpectedCost
 from auditor.quantities import format_duration, format_size, plural
 from auditor.report import formatting
+
+if TYPE_CHECKING:
+    from auditor.api_models.cost import CostLine, Costs, DayBudget
 
 
 def spent(cost: ConnectionCost) -> str:

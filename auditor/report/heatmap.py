@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from auditor.model import NULL_PARTITION, SIDES, Plan, Side
 from auditor.quantities import format_duration
-from auditor.summary.codec import STATES, PartitionMap
+from auditor.summary.codec import PartitionMap
+from auditor.summary.partition_states import STATES
 
 Ages = npt.NDArray[np.float64]
 """Seconds since each partition was last read, NaN if it never was; as long as the partition map."""

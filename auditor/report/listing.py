@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.api_models.audit import ListedAudit, SharedTableStatus
-from auditor.api_models.repair import Patch, Repair
-from auditor.api_models.run import Partition, Run
+from auditor.api_models.audit import ListedAudit
 from auditor.history.audit_status import Standing, status_label
-from auditor.history.rolling_table import RollingTable
 from auditor.model import SIDES, Report, State
-from auditor.planning.proxy import Combined
 from auditor.quantities import format_rough_duration
 from auditor.report import difference_rows, formatting
-from auditor.store.runs import StoredRun
+
+if TYPE_CHECKING:
+    from auditor.api_models.audit import SharedTableStatus
+    from auditor.api_models.repair import Patch, Repair
+    from auditor.api_models.run import Partition, Run
+    from auditor.history.rolling_table import RollingTable
+    from auditor.planning.proxy import Combined
+    from auditor.store.runs import StoredRun
 
 MAX_REPAIRS = 10
 """Repairs shown of a run: the newest."""

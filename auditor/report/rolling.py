@@ -14,7 +14,8 @@ from auditor.masking import partition_label
 from auditor.model import SIDES, Divergent, Plan, Verdict, similarity_error
 from auditor.quantities import format_duration
 from auditor.report.heatmap import SHAPE_LABELS, STATE_SHAPES, Ages, Heatmap, build_heatmap
-from auditor.summary.codec import STATES, PartitionMap
+from auditor.summary.codec import PartitionMap
+from auditor.summary.partition_states import STATES
 
 MAX_GAP_PARTITIONS = 10_000
 """Partitions drawn for each gap that was never read; a sparse key can have any number of them."""

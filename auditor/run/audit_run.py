@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from auditor.background import Interruption
 from auditor.compare import comparator, deviations, patterns, verdict
@@ -31,23 +32,28 @@ from auditor.planning.prescan import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
 from auditor.planning.schema_drift import check_columns, compare_schemas
 from auditor.planning.writes import choose_by_writes
-from auditor.run import distributions, in_flight, prescan
+from auditor.run import in_flight, prescan
 from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.conventions import describe_conventions
 from auditor.run.cross_checks import CrossChecks
-from auditor.run.file_summaries import NOT_STORED as FILES_NOT_STORED
-from auditor.run.file_summaries import FileSummaries, KeptSums
 from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
-from auditor.run.live import comparison
-from auditor.run.live.summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
-from auditor.run.recheck import first_suspects, recheck_differences
-from auditor.run.row_history import RowLookup, VersionHistory
 from auditor.run.scan import check_chunks, check_scan
 from auditor.run.topics import TopicReader, check_keys, judge, notes_of_topics
 from dialects import Session
 
+if TYPE_CHECKING:
+    from auditor.run.file_summaries import FileSummaries, KeptSums
+    from auditor.run.live.summaries import LiveSummaries, LiveSums
+    from auditor.run.row_history import RowLookup, VersionHistory
+
+# What only some audits ask for is imported where one does, as it takes long to load: sums of the stream and of files, versions of rows,
+# distributions, and the recheck of rows that differ.
+
 log = logging.getLogger(__name__)
+
+FILES_NOT_STORED = "files: kept needs the store, which keeps their sums, so all files were read"
+"""The note of a run that is not stored."""
 
 
 def run(
@@ -92,8 +98,15 @@ def perform(
     of the tree: the report says why nothing could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
-    live_summaries = LiveSummaries(audit, sums, rescan) if audit.summaries and slice is None else None
-    kept = FileSummaries(audit, files, rescan) if audit.files and files is not None and slice is None else None
+    live_summaries, kept = None, None
+    if audit.summaries and slice is None:
+        from auditor.run.live.summaries import LiveSummaries
+
+        live_summaries = LiveSummaries(audit, sums, rescan)
+    if audit.files and files is not None and slice is None:
+        from auditor.run.file_summaries import FileSummaries
+
+        kept = FileSummaries(audit, files, rescan)
     run = AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics, history, kept)
     with interruption.calling(run.reader.stop) if interruption else nullcontext():
         return run.perform()
@@ -253,6 +266,8 @@ class AuditRun:
 
     def _compare_live(self, live_summaries: LiveSummaries, tables: Mapping[Side, Endpoint]) -> None:
         """Compare the target with the stream's sums of the source, or scan the source for these."""
+        from auditor.run.live import comparison
+
         self.audit = self.aligner.audit
         method: Method = "signature" if self.audit.method == "signature" else "exact"
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
@@ -368,6 +383,8 @@ class AuditRun:
             result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
         aligned, self.prescan_note = result.aligned, result.note
         if self.live_summaries:
+            from auditor.run.live import comparison
+
             comparison.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
             self.young = in_flight.find_young_rows(self.reader, plan, aligned, result.assumed)
@@ -381,7 +398,10 @@ class AuditRun:
             self._locate_and_recheck(plan, findings, result.differing or plan)
         elif plan.method == "counts":
             findings.measures = deviations.deviations(plan, aligned, self.audit.counts)
-            findings.measures += distributions.compare_distributions(plan, self.audit.counts, self.reader.ask)
+            if self.audit.counts.classes or self.audit.counts.histogram:
+                from auditor.run import distributions
+
+                findings.measures += distributions.compare_distributions(plan, self.audit.counts, self.reader.ask)
         else:
             findings.jaccard = estimate_similarity(plan, aligned)
         if plan.method == "counts":
@@ -420,6 +440,8 @@ class AuditRun:
             self.changing = in_flight.Changing(rechecked.left_out, rechecked.unsettled_ranges)
             findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
         elif (self.audit.recheck or plan.watermark) and (differences.missing or differences.extra or differences.changed):
+            from auditor.run.recheck import first_suspects, recheck_differences
+
             spans = first_suspects(self.reader, plan, differences.ranges, one_snapshot=located.saw_one_snapshot)
             self.reader.end_snapshots()
             self.reader.ask_each(self._check_columns)
@@ -442,6 +464,8 @@ class AuditRun:
             raise HistoryUnusable("history: this run is not stored, so it cannot ask the pipeline; run it with a store")
         if {name.lower() for name in self.tables["source"].table.primary_key} != {column.name.lower() for column in plan.key_columns}:
             raise HistoryUnusable("history: versions are known by the source's primary key, and the audit compares by another key")
+        from auditor.run.row_history import RowLookup
+
         by_history = self.history.begin(plan)
         return RowLookup(
             self.reader, by_history, self.history, self.audit.history.at_most, max(self.audit.limits.value_length, MOST_CHARACTERS)

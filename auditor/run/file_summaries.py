@@ -64,9 +64,6 @@ MOST_PARTITIONS = 4
 MOST_NAMED = 20
 """Files that a reason names."""
 
-NOT_STORED = "files: kept needs the store, which keeps their sums, so all files were read"
-"""The note of a run that is not stored."""
-
 
 class KeptSums(Protocol):
     """What is kept for one audit. Every method raises StoreError."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from auditor.service.definitions import apply_overrides, audit, combined, definition, expand_legs
 from auditor.service.planning import CheckResult, check, compare_files, console_script, make_plan, plan_fingerprint, sql
 from auditor.service.running import run_audit
-from auditor.service.table_pairs import propose_audits, propose_from_dbt
 
 __all__ = [
     "CheckResult",
@@ -19,8 +18,6 @@ __all__ = [
     "expand_legs",
     "make_plan",
     "plan_fingerprint",
-    "propose_audits",
-    "propose_from_dbt",
     "run_audit",
     "sql",
 ]

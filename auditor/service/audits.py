@@ -20,7 +20,7 @@ from auditor.history.records import as_run
 from auditor.history.table_standing import TableStanding, combine, find_shared
 from auditor.model import Verdict
 from auditor.planning.columns import Endpoint, is_named
-from auditor.service import cron, definitions, planning, table_pairs
+from auditor.service import cron, definitions, planning
 from auditor.service.definitions import definition as stored_definition
 from auditor.store import audit_state, events, incidents, queue, runs, streaks
 from auditor.store import audit_state as stored_definitions
@@ -304,7 +304,10 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
 
     Of the latter, those whose connections are no longer configured are left out.
     """
-    settings = table_pairs.expand_known_groups(settings, store)
+    if settings.groups:
+        from auditor.service import table_pairs  # which loads how audits of tables are proposed
+
+        settings = table_pairs.expand_known_groups(settings, store)
     defined: dict[str, Audit] = {}
     for name, definition in stored_definitions.list_definitions(store).items():
         try:
@@ -344,6 +347,8 @@ def select(
     """
     known, left_out, asked = settings, list[str](), frozenset[str]()
     if asks_databases and settings.groups:
+        from auditor.service import table_pairs
+
         known, left_out, asked = table_pairs.expand_groups(settings, wanted)
     if store is not None:
         others = {name: group for name, group in settings.groups.items() if name not in asked}

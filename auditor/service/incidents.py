@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+from typing import TYPE_CHECKING
 
-from auditor.api_models.incident import Acknowledgement, Covered, Incident, Severity
 from auditor.compare.verdict import compute_bounds, exceeds_warning
 from auditor.config import Settings
 from auditor.errors import ConfigError, UnknownRun
-from auditor.history.audit_status import has_recovered, load_standing
 from auditor.model import Report, State, Verdict
 from auditor.service import definitions
-from auditor.service.difference_changes import compare_runs
 from auditor.store import Store, audit_state, incidents, runs
 from auditor.store.runs import ad_hoc_audit
+
+if TYPE_CHECKING:
+    from auditor.api_models.incident import Acknowledgement, Covered, Incident, Severity
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,8 @@ def follow_run(store: Store, report: Report) -> None:
 
 def _find_severity(store: Store, report: Report) -> Severity | None:
     """Return how grave it is what the audit stands at after a run; None if that is a match, or unknown."""
+    from auditor.history.audit_status import load_standing  # which a run that found no difference does not need
+
     standing = load_standing(store, report.audit, None, {}, dt.datetime.now(dt.UTC))
     is_stored = standing.run is not None and standing.run.run == report.run
     if (standing.verdict if is_stored else report.verdict) is Verdict.MISMATCH:
@@ -99,6 +102,8 @@ def _find_severity(store: Store, report: Report) -> Severity | None:
 
 def _is_over(store: Store, incident: Incident, report: Report) -> bool:
     """Return whether all that differed was seen equal again: counts alone do not show changed values that another method named."""
+    from auditor.history.audit_status import has_recovered  # which a run needs only while an incident is open
+
     if not has_recovered(store, report):
         return False
     return report.method != "counts" or _method_of(store, incident.last_run) in (None, "counts")
@@ -115,6 +120,8 @@ def _why_over(store: Store, acknowledgement: Acknowledgement, report: Report) ->
     """Return why an acknowledgement of known differences ends with a run; '' if it holds. What cannot be told counts as new."""
     if acknowledgement.differences == "all":
         return ""
+    from auditor.service.difference_changes import compare_runs  # which loads how differences are shown
+
     try:
         changes = compare_runs(store, acknowledgement.run, report.run, shown=0)
     except UnknownRun:  # pruned

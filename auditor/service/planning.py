@@ -71,7 +71,8 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
         from auditor.history import records  # which load the store's library
         from auditor.pipeline.staged_writes import find_events
 
-        earlier = records.load_earlier_runs(store, name, audit, settings.connections)
+        with store.share_connection():
+            earlier = records.load_earlier_runs(store, name, audit, settings.connections)
         earlier = dataclasses.replace(earlier, events=find_events(settings, store, audit))
         if audit.files:
             from auditor.run.file_summaries import FileSummaries

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor import telemetry
 from auditor.background import Interruption
@@ -19,18 +19,20 @@ from auditor.escaping import command, shell_word
 from auditor.history import records
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import EarlierRuns, Outcome
-from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.pipeline import aligned, live, topic_side, versions
 from auditor.pipeline.staged_writes import find_events
 from auditor.run import audit_run
-from auditor.run.file_summaries import KeptSums
 from auditor.service import definitions, planning
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
 from auditor.store import Store, events, patches, queue, run_lifecycle, runs
 from auditor.store.runs import StoredRun
+
+if TYPE_CHECKING:
+    from auditor.history.rolling_table import RollingTable
+    from auditor.run.file_summaries import KeptSums
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +176,8 @@ def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> Stored
 
 def rolling_table(store: Store, name: str) -> RollingTable | None:
     """Return the state of a rolling audit's whole table, from the latest run of each partition; None if its last run read all."""
+    from auditor.history.rolling_table import load_rolling_table  # which runs of other audits do not need
+
     return load_rolling_table(store, name)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Select, Table, delete, func, insert, select, update
 
-from auditor.api_models.bootstrap import BootstrapStage, BootstrapState
 from auditor.durations import durations
 from auditor.errors import BootstrapRefused, UnknownBootstrap
 from auditor.store import events, leases
 from auditor.store.database import Store, database_time
 from auditor.store.schema import Json, Moment, Words, metadata, short_text
+
+if TYPE_CHECKING:
+    from auditor.api_models.bootstrap import BootstrapStage, BootstrapState
 
 bootstraps = Table(
     "auditor_bootstraps",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Boolean, Column, Connection, Row, Table, UniqueConstraint, func, insert, select, update
 
-from auditor.api_models.incident import Acknowledgement, Covered, Incident, IncidentState, Severity
 from auditor.errors import NoIncident
 from auditor.store.database import Store, database_time
 from auditor.store.events import insert_event
 from auditor.store.runs import BATCH
 from auditor.store.schema import Moment, Words, big_integer, metadata, short_text
+
+if TYPE_CHECKING:
+    from auditor.api_models.incident import Covered, Incident, IncidentState, Severity
 
 incidents = Table(
     "auditor_incidents",
@@ -39,9 +41,6 @@ incidents = Table(
     UniqueConstraint("audit", "number"),
 )
 """The incidents, numbered in the order in which they were opened. Runs are named by their ids, not by foreign keys."""
-
-NOT_ACKNOWLEDGED: dict[str, Any] = dict.fromkeys(Acknowledgement.model_fields)
-"""Column values of an incident without an acknowledgement."""
 
 
 def record_found(store: Store, audit: str, run: str, severity: Severity) -> None:
@@ -85,11 +84,13 @@ def acknowledge(store: Store, audit: str, *, by: str, why: str, muted: bool, unt
 
 def end_acknowledgement(store: Store, audit: str, *, by: str, why: str) -> Incident:
     """Delete the acknowledgement of an audit's open incident, and store the event with the reason. Raises NoIncident."""
+    from auditor.api_models.incident import Acknowledgement  # as in _to_incident
 
     def work(connection: Connection) -> Incident:
         row = _lock_required(connection, audit)
         if row.by is not None:
-            connection.execute(update(incidents).where(incidents.c.number == row.number).values(**NOT_ACKNOWLEDGED))
+            nothing = dict.fromkeys(Acknowledgement.model_fields)
+            connection.execute(update(incidents).where(incidents.c.number == row.number).values(**nothing))
             detail = {"incident": row.number, "why": why}
             insert_event(connection, actor=by, action="acknowledgement ended", subject=audit, detail=detail)
         return _fetch(connection, row.number)
@@ -114,7 +115,8 @@ def list_open(store: Store) -> dict[str, Incident]:
 
 def list_last(store: Store, audits: Collection[str]) -> dict[str, Incident]:
     """Return the last incident, open or closed, of each of these audits that had one."""
-    names, found = list(audits), dict[str, Incident]()
+    names = list(audits)
+    found: dict[str, Incident] = {}
     with store.reading() as connection:
         at = database_time(connection)
         for first in range(0, len(names), BATCH):
@@ -164,6 +166,8 @@ def _fetch(connection: Connection, number: int) -> Incident:
 
 def _to_incident(row: Row[Any], now: dt.datetime) -> Incident:
     """Return a row as an incident; an acknowledgement whose time is over is none, unless the incident was closed before that."""
+    from auditor.api_models.incident import Acknowledgement, Incident  # models take long to load, and most runs find no incident
+
     holds = row.by is not None and (row.until is None or row.until > (row.closed or now))
     acknowledgement = Acknowledgement(**Acknowledgement.fields_of(row)) if holds else None
     state: IncidentState = "acknowledged" if holds else "open"

@@ -9,17 +9,19 @@ import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from sqlalchemy import Boolean, Column, Connection, ForeignKey, Index, Integer, Row, Table, and_, delete, func, insert, or_, select, update
 
-from auditor.api_models.repair import PatchState
 from auditor.durations import durations
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch
 from auditor.model import DifferenceKind
 from auditor.store import events, leases
 from auditor.store.database import Store, database_time
 from auditor.store.schema import Json, Moment, Words, long_binary, metadata, short_text
+
+if TYPE_CHECKING:
+    from auditor.api_models.repair import PatchState
 
 patches = Table(
     "auditor_patches",

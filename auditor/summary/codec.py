@@ -49,19 +49,11 @@ import numpy as np
 from auditor.errors import StoreError
 from auditor.model import Side
 from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.partition_states import STATES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
-
-STATES = ("equal", "accounted", "listed", "refined", "estimated", "unequal", "source_only", "target_only", "skipped")
-"""States of a partition after a run. The first is the one of partitions about which nothing further is stored.
-
-``equal``: row counts, signatures and measures are equal. ``accounted``: the named rows account for the difference. ``listed``: its
-rows were listed. ``refined``: settled by a second scan with smaller partitions. ``estimated``: its differences are known as a share
-only. ``unequal``: it differs, and the method names no rows. ``source_only``, ``target_only``: the other side has no row of it.
-``skipped``: it could not be compared.
-"""
 
 VERSIONS = {"summaries": 1, "stretches": 1, "partition_map": 1}
 """Version of each format that this module writes, and the only one that it reads."""

@@ -379,7 +379,7 @@ def test_a_run_that_is_not_stored_reads_all_files(lake: Lake) -> None:
     lake.run()
     audit = Audit.model_validate(lake.audits["words"])
     found = audit_run.run("words", audit, {"lake": ConnectionSettings(url=f"delta://{lake.root}")})
-    assert found.verdict == "match" and not found.files and file_summaries.NOT_STORED in found.notes
+    assert found.verdict == "match" and not found.files and audit_run.FILES_NOT_STORED in found.notes
 
 
 def test_reports_say_what_was_read(lake: Lake) -> None:

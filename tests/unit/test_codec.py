@@ -14,7 +14,8 @@ import pytest
 from auditor.errors import StoreError
 from auditor.model import NULL_PARTITION
 from auditor.summary.arrays import Summaries
-from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, pack_summaries, unpack_partition_map, unpack_summaries
+from auditor.summary.codec import PartitionMap, pack_partition_map, pack_summaries, unpack_partition_map, unpack_summaries
+from auditor.summary.partition_states import STATES
 
 MANY = 65_536
 

@@ -77,14 +77,13 @@ CHAINS = (
 
 SETTINGS = "annotated_types cronsim pydantic pydantic_core typing_extensions typing_inspection yaml"
 STORE = "sqlalchemy tenacity"
-CATALOGUE = "duckdb numpy"
-ROWS = f"{CATALOGUE} pyarrow"
+ROWS = "duckdb numpy pyarrow"
 SQL_OF_USERS = "mypy_extensions sqlglot"
 RUNS = {
     "--version": "",
     "--help": "",
-    "ls": f"numpy rich {SETTINGS} {STORE}",
-    "check t": f"rich {SETTINGS} {STORE} {CATALOGUE}",
+    "ls": f"rich {SETTINGS} {STORE}",
+    "check t": f"rich {SETTINGS} {STORE} duckdb",
     "diff duckdb:///here.duckdb t duckdb:///there.duckdb t -k id --quiet": f"rich {SETTINGS} {ROWS}",
     "run t --no-store --quiet": f"rich {SETTINGS} {ROWS}",
     "run t --quiet": f"rich {SETTINGS} {STORE} {ROWS}",
@@ -125,6 +124,13 @@ def test_what_borders_load(chain: Mapping[str, str]) -> None:
     assert dict(zip(chain, seen, strict=False)) == dict(zip(chain, expected, strict=True))
 
 
+OF_SOME_AUDITS = (
+    "auditor.api_models.audit", "auditor.api_models.run", "auditor.history.audit_status", "auditor.history.rolling_table",
+    "auditor.report.listing", "auditor.run.distributions", "auditor.run.file_summaries", "auditor.run.live", "auditor.run.recheck",
+    "auditor.run.row_history", "auditor.service.table_pairs",
+)  # fmt: skip
+"""Modules of our own that a run loads only where its audit, or what it found, needs them."""
+
 PACKAGES = """
 import sys
 from auditor.cli import main
@@ -134,9 +140,10 @@ except SystemExit as ended:
     code = ended.code
 files = {{name.partition(".")[0]: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}}
 print()
+print("own", *sorted(name for name in sys.modules if name.startswith("auditor.")))
 print(code, *sorted(name for name, file in files.items() if "site-packages" in file and not name.startswith("_") and "__" not in name))
 """
-"""Runs a command, and prints on its last line its exit code, and the packages of others that it loaded."""
+"""Runs a command, and prints on its last line its exit code, and the packages of others that it loaded; before it our own modules."""
 
 
 @pytest.mark.quick_for(*RUNS)
@@ -148,7 +155,11 @@ def test_what_a_command_loads(command: str, tmp_path: Path) -> None:
     (tmp_path / "auditor.yaml").write_text(CONFIG.format(tmp_path))
     open_store(f"sqlite:///{tmp_path}/auditor.db").close()
     done = subprocess.run([sys.executable, "-c", PACKAGES.format(command)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1].split() == ["0", *sorted(RUNS[command].split())], done.stderr
+    *_, own, others = done.stdout.splitlines()
+    assert others.split() == ["0", *sorted(RUNS[command].split())], done.stderr
+    if command.startswith(("diff", "run")):
+        assert "auditor.run.audit_run" in own.split()
+        assert [name for name in own.split() if name in OF_SOME_AUDITS] == []
 
 
 def test_each_command_of_the_table_is_there() -> None:

@@ -50,7 +50,8 @@ from auditor.model import (
 from auditor.report import html, render
 from auditor.report import json as as_json
 from auditor.report.heatmap import MAX_CELLS, build_heatmap
-from auditor.summary.codec import STATES, PartitionMap
+from auditor.summary.codec import PartitionMap
+from auditor.summary.partition_states import STATES
 from tests.unit.test_report_samples import HOSTILE, create_tables, settings, with_keys
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
