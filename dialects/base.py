@@ -177,13 +177,14 @@ class Catalogue:
         """Return a text that is another once anything of a schema's tables is defined otherwise, as `describe` and `hazards` say of them.
 
         So a text that is as it was says at once of thousands of tables that none has to be described again. None where the catalogue has
-        no such thing.
+        no such thing, or nothing of that schema.
         """
         try:
             sql = session.dialect.catalogue_query("catalogue_version", {"schema": session.dialect.names.literal(schema)})
         except LookupError:
             return None
-        return str(session.query(sql)[0][0])
+        version = session.query(sql)[0][0]
+        return None if version is None else str(version)
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
         literals = {"schema": session.dialect.names.literal(names[0]), "table": session.dialect.names.literal(names[1])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -95,6 +96,35 @@ def test_each_change_of_a_definition_is_another_version(engine: LiveEngine, sess
         assert version != versions[-1], statement
         versions.append(version)
     assert None not in versions
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres", "mysql", "mariadb"), indirect=True)
+def test_what_was_dropped_and_made_again_is_another_version(engine: LiveEngine, session: Session) -> None:
+    """A table that was described in between is another one than the version before and after would say."""
+    if engine.dialect == "mysql":
+        made = f"CREATE TRIGGER {SCHEMA}.stamp BEFORE INSERT ON {CHANGED} FOR EACH ROW SET NEW.word = 'x'"
+        dropped = f"DROP TRIGGER {SCHEMA}.stamp"
+    else:
+        made = f"CREATE UNIQUE INDEX words ON {CHANGED} (word)"
+        dropped = f"DROP INDEX {SCHEMA}.words"
+    tables.execute(engine, made)
+    version = session.dialect.catalogue.version(session, SCHEMA)
+    time.sleep(0.02)  # servers state hundredths of a second
+    tables.execute(engine, dropped, made)
+    assert session.dialect.catalogue.version(session, SCHEMA) != version
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+def test_a_default_is_told_from_none(engine: LiveEngine, session: Session) -> None:
+    tables.execute(engine, f"ALTER TABLE {CHANGED} MODIFY word varchar(40) NOT NULL DEFAULT 'none'")
+    version = session.dialect.catalogue.version(session, SCHEMA)
+    tables.execute(engine, f"ALTER TABLE {CHANGED} MODIFY word varchar(40) NOT NULL")
+    assert session.dialect.catalogue.version(session, SCHEMA) != version
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb", "postgres", "mysql", "mariadb"), indirect=True)
+def test_a_schema_of_which_nothing_is_known_has_no_version(engine: LiveEngine, session: Session) -> None:
+    assert session.dialect.catalogue.version(session, "nobody_made_it") is None
 
 
 @pytest.mark.parametrize("engine", engine_params("duckdb", "postgres", "mysql", "mariadb"), indirect=True)

@@ -411,3 +411,6 @@ def test_tables_are_examined_again_only_where_their_catalogue_has_changed(road: 
     road.execute(f"CREATE TABLE {road.dialect.names.table(road.schema, 'by_others')} (id int PRIMARY KEY)")
     assert merge_later(200) == [one.table for one in ACCOUNTS], "as anything may have changed"
     assert merge_later(300) == []
+    now[0] += 3600
+    assert merge_later(400) == [one.table for one in ACCOUNTS], "they are not believed for ever"
+    assert merge_later(500) == []

@@ -35,6 +35,9 @@ HAZARDS = {
 The last two count only for columns that the pipeline carries.
 """
 
+EXAMINED_ANEW = 20
+"""How many times longer a table is believed to be as it was whose catalogue did not change, than one of which nothing is known."""
+
 _SMALL_LETTERS = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
@@ -52,8 +55,13 @@ class Examination:
 
     at: float = field(default_factory=lambda: monotonic())  # noqa: PLW0108, so that tests can set the clock
     """When the target's catalogue was asked, or was known to be as it was then (monotonic seconds)."""
+    began: float = field(init=False)
+    """When the table itself was described (monotonic seconds)."""
     patience: float = field(default_factory=lambda: random.uniform(0.5, 1.0))
     """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
+
+    def __post_init__(self) -> None:
+        self.began = self.at
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,11 @@ class TargetTable:
 
 @dataclass(slots=True)
 class CatalogueVersions:
-    """What a target's catalogue was like when it was last asked, by schema: tables of one that did not change are not examined again."""
+    """What a target's catalogue was like when it was last asked, by schema: tables of one that did not change are not examined again.
+
+    But for a while only: a table that was examined between two changes of which the second took back the first is another one, although
+    the catalogue is as it was before both.
+    """
 
     _versions: dict[str, str | None] = field(default_factory=dict)
     _read: float = float("-inf")
@@ -110,7 +122,8 @@ class CatalogueVersions:
         self._read = now
         for schema, examination in listed:
             version = self._versions[schema]
-            if version is not None and version == known.get(schema) and examination.at >= since:
+            is_recent = now - examination.began < EXAMINED_ANEW * examination.patience * durations().target_fresh
+            if version is not None and version == known.get(schema) and examination.at >= since and is_recent:
                 examination.at = now
 
 
