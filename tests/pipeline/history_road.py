@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,13 @@ pipelines:
         """Return the history that the capture keeps."""
         [found] = row_versions.list_histories(self.store, self.name)
         return found
+
+    def until(self, holds: Callable[[RowHistory], bool]) -> None:
+        """Wait until this holds of the history that is captured meanwhile."""
+        end = time.monotonic() + 30
+        while not holds(self.history()):
+            assert time.monotonic() < end, "the history did not come so far"
+            time.sleep(0.02)
 
     def sink(self, *statements: str) -> None:
         """Do what the other pipeline does to the target, or what somebody does there."""
