@@ -1,4 +1,4 @@
-"""Commands about runs: resume, cancel, list, show, report, notify and prune."""
+"""Commands about runs and what is stored of them: resume, cancel, runs, show, report, notify, prune, scrub and forget."""
 
 from __future__ import annotations
 
@@ -201,14 +201,14 @@ def report(options: argparse.Namespace) -> int:
 
 def notify(options: argparse.Namespace) -> int:
     """Test notification channels, or send them today's digest."""
-    from auditor.service import notify as channels
+    from auditor.service.notify import send_digest, send_test
 
     with settings_and_store(options) as (configured, store), printing_failures() as print_failures:
         if options.what == "test":
             names = options.channels or configured.notify.channels
-            failures = [failure for name in names if (failure := channels.send_test(configured, name))]
+            failures = [failure for name in names if (failure := send_test(configured, name))]
         else:
-            failures = channels.send_digest(find_audits(configured, [], store)[0], store, dt.datetime.now(dt.UTC).date())
+            failures = send_digest(find_audits(configured, [], store)[0], store, dt.datetime.now(dt.UTC).date())
         print_failures(failures)
     return 3 if failures else 0
 

@@ -262,10 +262,10 @@ def load_standings(
     only: str | None = None,
 ) -> dict[str, Standing]:
     """Return the status of each of these audits, by audit; with ``only`` the store is read for this one alone. Raises StoreError."""
-    return derive_standings(store, audits, connections, at, states, runs.list_latest_runs(store, only))
+    return standings_of_audits(store, audits, connections, at, states, runs.list_latest_runs(store, only))
 
 
-def derive_standings(
+def standings_of_audits(
     store: Store,
     audits: Mapping[str, Audit],
     connections: Mapping[str, ConnectionSettings],

@@ -156,7 +156,7 @@ def overview_of_day(settings: Settings, store: Store, day: dt.date, among: Conta
         known = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged)}
         kept = runs.list_latest_runs_before(store, end) if is_past else runs.list_latest_runs(store)
         states = audit_state.get_states(store)
-        standings = audit_status.derive_standings(store, known, settings.connections, at, {} if is_past else states, kept)
+        standings = audit_status.standings_of_audits(store, known, settings.connections, at, {} if is_past else states, kept)
         for name in {**settings.segments, **{name: one for name, one in _recent(kept, at).items() if among is None or name in among}}:
             if name not in standings:
                 paused, segments = audit_state.is_paused(states, name), settings.segments.get(name)
