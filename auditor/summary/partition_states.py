@@ -1,4 +1,4 @@
-"""What became of the partitions of a run, apart from their arrays: who reads how an audit stands loads no NumPy for it."""
+"""The states of a run's partitions, in a module of their own, so that listing audits does not load NumPy with the partitions' arrays."""
 
 from __future__ import annotations
 

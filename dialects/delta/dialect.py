@@ -13,7 +13,7 @@ from dialects.delta.place import S3, DeltaAddresses, find_root
 from dialects.delta.session import DeltaSession
 from dialects.delta.table_files import LakeFiles
 from dialects.delta.writing import DeltaWriting
-from dialects.duckdb.dialect import DuckDB, DuckDBTypes
+from dialects.duckdb.dialect import OF_DATABASE, DuckDB, DuckDBTypes
 from dialects.oldest_versions import OldestVersion
 from dialects.url import Url
 
@@ -47,18 +47,7 @@ class Delta(DuckDB):
     name = "delta"
     schemes = ("delta", S3, *POINTED)
     ancestors = ("duckdb",)
-    UNAVAILABLE_TEMPLATES = frozenset(
-        {
-            "tables",
-            "columns",
-            "primary_key",
-            "estimate",
-            "comments",
-            "catalogue_version",
-            "dependents",
-            "bootstrap_stage_create",
-        }
-    )
+    UNAVAILABLE_TEMPLATES = OF_DATABASE
 
     OPENS_FILES = True
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key

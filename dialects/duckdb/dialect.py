@@ -30,6 +30,12 @@ INTEGER = Kind("integer")
 OLDEST = OldestVersion("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
 
+OF_DATABASE = frozenset(
+    {"tables", "columns", "primary_key", "estimate", "comments", "catalogue_version", "dependents", "bootstrap_stage_create"}
+)
+"""Templates that ask the catalogue of a database, which lakes that are read through DuckDB do not have."""
+
+
 class DuckDBTypes(Types):
     """The types of DuckDB."""
 

@@ -29,7 +29,7 @@ FEW_VALUES = 100
 """Values up to which an INSERT lists them: each takes longer so than in lists that are unnested, and the statement a third less."""
 
 SHORTEST_BUFFER = 2 << 20
-"""Bytes that are read of a file at once, at least. DuckDB 1.5 takes sixteen times the longest line unless it is told how many."""
+"""The smallest buffer, in bytes, through which a file is read. Without a size DuckDB 1.5 allocates sixteen times the longest line."""
 
 
 class DuckDBAltering(Altering):

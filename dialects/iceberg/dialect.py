@@ -7,7 +7,7 @@ from typing import Any
 
 from dialects import extras
 from dialects.base import Session
-from dialects.duckdb.dialect import DuckDB, DuckDBTypes
+from dialects.duckdb.dialect import OF_DATABASE, DuckDB, DuckDBTypes
 from dialects.iceberg.catalogue import IcebergCatalogue
 from dialects.iceberg.errors import translated
 from dialects.iceberg.place import IcebergAddresses, check_files, find_root, password_of
@@ -41,18 +41,7 @@ class Iceberg(DuckDB):
 
     name = "iceberg"
     schemes = ("iceberg",)
-    UNAVAILABLE_TEMPLATES = frozenset(
-        {
-            "tables",
-            "columns",
-            "primary_key",
-            "estimate",
-            "comments",
-            "catalogue_version",
-            "dependents",
-            "bootstrap_stage_create",
-        }
-    )
+    UNAVAILABLE_TEMPLATES = OF_DATABASE
 
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
