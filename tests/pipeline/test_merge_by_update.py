@@ -78,7 +78,7 @@ def test_a_merge_of_some_keys_does_not_read_the_whole_target(road: Road) -> None
     road.execute(f"INSERT INTO {made} SELECT i, 'a', 'pen' FROM generate_series(1, {rows}) AS i")
     road.execute(f"ANALYZE {made}")
     keys = range(1, rows, rows // changed)
-    road.stage(batch(announce(ORDERS, 1), update(ORDERS, 10, *((["%d" % key, "a", "pen"], ["%d" % key, "a", "ink"]) for key in keys))))
+    road.stage(batch(announce(ORDERS, 1), update(ORDERS, 10, *(([str(key), "a", "pen"], [str(key), "a", "ink"]) for key in keys))))
 
     def read() -> int:
         """Count the target's rows that were read so far."""
