@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -55,6 +56,10 @@ def _values(column: Any) -> Sequence[Any]:
     return column.to_pylist() if kind in TEXT_TYPES else column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
+LISTED_AT_ONCE = 500
+"""Tables that one statement asks a catalogue for."""
+
+
 class Catalogue:
     """What a database's catalogue says of its tables. The methods ask a session, whose dialect writes what they ask with."""
 
@@ -63,6 +68,9 @@ class Catalogue:
 
     SYSTEM_SCHEMAS: ClassVar[frozenset[str]] = frozenset({"information_schema"})
     """Schemas of the server's own tables, in lower case, which show what others do: their statements, samples of their values."""
+
+    FOLDED: ClassVar[str] = "LOWER({})"
+    """How the catalogue's own names and others are written in small letters."""
 
     def knows_zone(self, session: Session, zone: str) -> bool:
         """Return whether the server knows what clocks of this zone show."""
@@ -74,26 +82,79 @@ class Catalogue:
         A name without a schema is looked up where the session resolves such names. The list is empty if no table matches.
         Raises NoSuchObject for a path if the engine does not read files, or does not find them.
         """
+        return self.describe_each(session, [place])[0]
+
+    def describe_each(self, session: Session, places: Sequence[Place]) -> list[list[Table]]:
+        """Return what ``describe`` does of each place; those that are listed are asked for together, by a few statements a schema.
+
+        Raises what ``describe`` raises of any of them.
+        """
+        names: dict[str | None, dict[str, None]] = {}
+        for place in places:
+            if self.is_listed(place):
+                schema, name = (None, *place.parts)[-2:]
+                names.setdefault(schema, {})[str(name)] = None
+        listed = {schema: self._describe_listed(session, schema, list(wanted)) for schema, wanted in names.items()}
+        found: list[list[Table]] = []
+        for place in places:
+            if self.is_listed(place):
+                schema, name = (None, *place.parts)[-2:]
+                found.append(listed[schema].get(str(name).lower(), []))
+            else:
+                found.append(self._describe_alone(session, place))
+        return found
+
+    def is_listed(self, place: Place) -> bool:
+        """Return whether the catalogue says of this place and of many others together, in one answer, which tables they are."""
+        return not place.path and len(place.parts) <= 2
+
+    def _describe_alone(self, session: Session, place: Place) -> list[Table]:
+        """Return the tables of a place that is not listed."""
         if place.path:
             raise NoSuchObject(
                 f"{session.dialect.name} reads tables, not files: {place.path}; write a table's name that has a slash in double quotes"
             )
-        if len(place.parts) > 2 and not self.is_own_database(session, place.parts[0]):
+        if not self.is_own_database(session, place.parts[0]):
             raise NoSuchObject(
                 f"{place} is of another database than the URL's, and {session.dialect.name} reads none of those: connect to that one"
             )
-        schema, name = (None, *place.parts)[-2:]
-        asked = [part.lower() for part in (schema, name) if part is not None]
-        columns_by_table: dict[tuple[str, str], list[Column]] = {}
-        names = {"schema": session.dialect.names.literal(schema), "table": session.dialect.names.literal(name)}
-        for in_schema, table, column, native, nullable, *loose in session.query_listed(session.dialect.catalogue_query("columns", names)):
-            if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
-                continue  # a catalogue's collation may take "ete" for "été"
-            collation = str(loose[0]) if loose and loose[0] is not None else None
-            columns_by_table.setdefault((str(in_schema), str(table)), []).append(
-                Column(str(column), str(native), session.dialect.types.kind(str(native)), bool(nullable), collation)
-            )
-        return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
+        return self.describe(session, replace(place, parts=place.parts[-2:]))
+
+    def _describe_listed(self, session: Session, schema: str | None, names: Sequence[str]) -> dict[str, list[Table]]:
+        """Return the tables of these names, in whatever case, by their name in small letters; without a schema those where the session
+        resolves such names."""
+        wanted = {name.lower() for name in names}
+        columns: dict[tuple[str, str], list[Column]] = {}
+        for holes in self._holes(session, schema, names):
+            some: dict[tuple[str, str], list[Column]] = {}
+            rows = session.query_listed(session.dialect.catalogue_query("columns", holes))
+            for in_schema, table, column, native, nullable, *loose in rows:
+                if str(table).lower() not in wanted or (schema is not None and str(in_schema).lower() != schema.lower()):
+                    continue  # a catalogue's collation may take "ete" for "été"
+                collation = str(loose[0]) if loose and loose[0] is not None else None
+                some.setdefault((str(in_schema), str(table)), []).append(
+                    Column(str(column), str(native), session.dialect.types.kind(str(native)), bool(nullable), collation)
+                )
+            columns |= some  # a table that two statements find has its columns once
+        by_schema: dict[str, dict[str, list[Column]]] = {}
+        for (in_schema, table), described in columns.items():
+            by_schema.setdefault(in_schema, {})[table] = described
+        found: dict[str, list[Table]] = {}
+        for in_schema, tables in by_schema.items():
+            for one in self._describe_tables(session, in_schema, tables):
+                found.setdefault(one.names[-1].lower(), []).append(one)
+        return found
+
+    def _holes(self, session: Session, schema: str | None, names: Sequence[str]) -> Iterator[dict[str, str]]:
+        """Yield what fills the holes of a template about tables of a schema, for as many tables as one statement asks for.
+
+        ``tables`` is their names, and ``folded`` the same in small letters.
+        """
+        literal = session.dialect.names.literal
+        for first in range(0, len(names), LISTED_AT_ONCE):
+            literals = [literal(name) for name in names[first : first + LISTED_AT_ONCE]]
+            folded = ", ".join(self.FOLDED.format(name) for name in literals)
+            yield {"schema": literal(schema), "tables": ", ".join(literals), "folded": folded}
 
     def describe_query(self, session: Session, query: str) -> tuple[Column, ...]:
         """Return the columns of the result of a SELECT, of which no row is read, with their types as ``describe`` writes them.
@@ -186,17 +247,28 @@ class Catalogue:
         version = session.query(sql)[0][0]
         return None if version is None else str(version)
 
-    def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
-        literals = {"schema": session.dialect.names.literal(names[0]), "table": session.dialect.names.literal(names[1])}
-        key = [str(row[0]) for row in session.query_listed(session.dialect.catalogue_query("primary_key", literals))]
-        rows, yields_in_order = self._read_size(session, literals)
-        return Table(session.dialect.names.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
+    def _describe_tables(self, session: Session, schema: str, columns: Mapping[str, Sequence[Column]]) -> list[Table]:
+        """Return tables of a schema with their keys and sizes, of which the ``columns`` are known by their names."""
+        keys: dict[str, list[str]] = {}
+        sizes: dict[str, tuple[int | None, bool]] = {}
+        for holes in self._holes(session, schema, list(columns)):
+            some: dict[str, list[str]] = {}
+            for name, part in session.query_listed(session.dialect.catalogue_query("primary_key", holes)):
+                some.setdefault(str(name), []).append(str(part))
+            keys |= some
+            sizes |= self._read_sizes(session, holes, list(columns))
+        return [
+            Table(session.dialect.names.table(schema, name), tuple(described), tuple(keys.get(name, ())), rows, (schema, name), in_order)
+            for name, described in columns.items()
+            for rows, in_order in [sizes.get(name, (None, True))]
+        ]
 
-    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
-        """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
-        rows_read = session.query(session.dialect.catalogue_query("estimate", names))
-        rows, *obstacles = rows_read[0] if rows_read else (None,)
-        return None if rows is None else int(rows), not any(obstacles)
+    def _read_sizes(self, session: Session, holes: Mapping[str, str], names: Sequence[str]) -> dict[str, tuple[int | None, bool]]:
+        """Return by table how many rows the engine believes that it has, None where it does not say, and ``Table.yields_in_order``."""
+        return {
+            str(name): (None if rows is None else int(rows), not any(obstacles))
+            for name, rows, *obstacles in session.query(session.dialect.catalogue_query("estimate", holes))
+        }
 
 
 class Server:

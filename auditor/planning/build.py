@@ -25,13 +25,20 @@ Finish = Callable[[Mapping[Side, Endpoint], Plan], Plan]
 """Returns the draft of a plan with partitions and chunks, of both tables."""
 
 
-def build_plan(name: str, audit: Audit, reader: Reader, earlier: EarlierRuns | None = None, finish: Finish | None = None) -> Plan:
+def build_plan(
+    name: str,
+    audit: Audit,
+    reader: Reader,
+    earlier: EarlierRuns | None = None,
+    finish: Finish | None = None,
+    together: introspect.DescribedTogether | None = None,
+) -> Plan:
     """Return the plan of an audit as the databases are now, without a snapshot. Raises PlanError and NoSuchObject.
 
     ``earlier`` is what earlier runs left; without it the plan leaves open whether a run begins with a pre-scan. ``finish`` stands for
-    `finish_plan` where a run reads no whole tables.
+    `finish_plan` where a run reads no whole tables. The tables are described ``together`` with those of other audits, if there are any.
     """
-    tables = introspect.describe_tables(reader, audit)
+    tables = introspect.describe_tables(reader, audit, together)
     draft = draft_plan(name, audit, reader, tables, None, None)
     plan = finish(tables, draft) if finish else finish_plan(draft, audit, reader, tables)
     if earlier is not None and finish is None:

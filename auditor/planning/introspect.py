@@ -5,12 +5,14 @@ Wide ranges of sparse integer keys hold about equally many rows only if the keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from auditor.config import Audit, QueryRef
+from auditor.config import Audit, QueryRef, TableRef
 from auditor.connections.reader import Reader
-from auditor.errors import BadExpression, NoSuchObject, PlanError
+from auditor.errors import BadExpression, EngineError, NoSuchObject, PlanError
 from auditor.model import Plan, Side
 from auditor.planning import chunks, conventions
 from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns, masked_in_query
@@ -20,19 +22,52 @@ from auditor.sql.relation import relation
 from auditor.sql.side_query import read_query
 from dialects import Dialect, Origins, Place, Session, Table
 
+log = logging.getLogger(__name__)
+
 PROBE_COUNT = 16
 """Number of key ranges in which sparse keys are counted."""
 
 
-def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
-    """Return every table that is read, as the databases' catalogues have them, by its side.
+class DescribedTogether:
+    """The tables of audits that are planned one after another: a database's catalogue is asked of all of them when the first is planned.
+
+    So the last one is described as its catalogue had it when the first was. Any thread may ask.
+    """
+
+    def __init__(self, audits: Iterable[Audit]) -> None:
+        self._wanted: dict[str, dict[Place, None]] = {}
+        """What was not asked for yet, by connection."""
+        for audit in audits:
+            for reference in audit.places.values():
+                if isinstance(reference, TableRef):
+                    self._wanted.setdefault(reference.connection, {})[reference.place] = None
+        self._found: dict[tuple[str, Place], list[Table]] = {}
+        self._locks = {connection: threading.Lock() for connection in self._wanted}
+
+    def find(self, connection: str, session: Session, place: Place) -> list[Table]:
+        """Return what ``Catalogue.describe`` does, which raises what this raises."""
+        catalogue = session.dialect.catalogue
+        if connection not in self._locks or not catalogue.is_listed(place):
+            return catalogue.describe(session, place)
+        with self._locks[connection]:
+            if wanted := [one for one in self._wanted.pop(connection, ()) if catalogue.is_listed(one)]:
+                try:
+                    self._found |= zip([(connection, one) for one in wanted], catalogue.describe_each(session, wanted), strict=True)
+                except EngineError as error:  # of one of them, so that each has to be asked for by itself
+                    log.info("the tables cannot be described together: %s", error, extra={"action": "described_one_by_one"})
+            found = self._found.get((connection, place))
+        return catalogue.describe(session, place) if found is None else found
+
+
+def describe_tables(reader: Reader, audit: Audit, together: DescribedTogether | None = None) -> dict[Side, Endpoint]:
+    """Return every table that is read, as the databases' catalogues have them, by its side; ``together`` with those of other audits.
 
     Raises NoSuchObject, and PlanError for an ambiguous name.
     """
 
     def describe(side: Side, session: Session) -> Endpoint:
         settings = reader.sides[side].settings
-        end = describe_table(audit, side, session, settings.zone or "", settings.mask)
+        end = describe_table(audit, side, session, settings.zone or "", settings.mask, together)
         catalogue = session.dialect.catalogue
         if end.query:
             return replace(end, protections=tuple(_protections_of_query(session, end.reads)))
@@ -42,7 +77,9 @@ def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
     return reader.ask_each(describe)
 
 
-def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", mask: Sequence[str] = ()) -> Endpoint:
+def describe_table(
+    audit: Audit, side: Side, session: Session, zone: str = "", mask: Sequence[str] = (), together: DescribedTogether | None = None
+) -> Endpoint:
     """Return a side's table as its database's catalogue has it now; ``zone`` and ``mask`` are its connection's.
 
     Raises NoSuchObject, and PlanError for an ambiguous name.
@@ -50,7 +87,12 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     reference = audit.places[side]
     if isinstance(reference, QueryRef):
         return _describe_query(reference, side, session, zone, mask)
-    table = _choose_table(session.dialect.catalogue.describe(session, reference.place), reference.place, side, session.dialect)
+    place = reference.place
+    if together and isinstance(reference, TableRef):  # not a topic, whose rows are in a database of its own
+        found = together.find(reference.connection, session, place)
+    else:
+        found = session.dialect.catalogue.describe(session, place)
+    table = _choose_table(found, place, side, session.dialect)
     names, label = [column.name for column in table.columns], reference.label
     # Only where something is masked: a table may show columns of the tables that it is a part of, or that it reads.
     origins = session.dialect.catalogue.origins(session, table) if mask else Origins()

@@ -53,18 +53,27 @@ def check(settings: Settings, names: Sequence[str] = (), store: Store | None = N
 
     The earlier runs in the ``store`` decide whether a run begins with a pre-scan; without one the plans leave it open.
     """
+    wanted = definitions.expand_legs(settings, names)
+    together = introspect.DescribedTogether(settings.audits[name] for name in wanted if name in settings.audits)
     with closing(KeptSessions()) as kept:
-        for name in definitions.expand_legs(settings, names):
+        for name in wanted:
             try:
-                yield CheckResult(name, make_plan(settings, name, definitions.audit(settings, name), store, kept), None)
+                yield CheckResult(name, make_plan(settings, name, definitions.audit(settings, name), store, kept, together), None)
             except AuditorError as error:
                 yield CheckResult(name, None, error)
 
 
-def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None = None, kept: KeptSessions | None = None) -> Plan:
+def make_plan(
+    settings: Settings,
+    name: str,
+    audit: Audit,
+    store: Store | None = None,
+    kept: KeptSessions | None = None,
+    together: introspect.DescribedTogether | None = None,
+) -> Plan:
     """Connect to both databases and return the plan of an audit; ``store`` as for ``check``. Raises AuditorError.
 
-    With ``kept`` sessions none is opened that the audit before has left.
+    With ``kept`` sessions none is opened that the audit before has left, and ``together`` has the tables of the other audits.
     """
     earlier, files = None, None
     if store:
@@ -82,7 +91,7 @@ def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None =
     with _open_reader(name, audit, settings, kept) as reader:
         if files:
             files.recall(reader)
-        plan = build.build_plan(name, audit, reader, earlier, partial(files.expect, reader) if files else None)
+        plan = build.build_plan(name, audit, reader, earlier, partial(files.expect, reader) if files else None, together)
     return dataclasses.replace(plan, notes=(*plan.notes, LIVE_SUMMARIES_COST)) if audit.summaries else plan
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -88,12 +88,14 @@ def propose_audits(source_url: str, target_url: str) -> Proposals:
         pairs, left_out = match_tables(tables["source"], tables["target"])
         respelt, left_out = _match_respelt(tables["source"], tables["target"], pairs, left_out)
         audits = []
-        for source, target in [*pairs, *respelt]:
-            proposal = _propose(reader, written(source), written(target))
+        named = [(written(source), written(target)) for source, target in [*pairs, *respelt]]
+        together = introspect.DescribedTogether(_audit_of(*pair) for pair in named if _takes_names(*pair))
+        for source, target in named:
+            proposal = _propose(reader, together, source, target)
             if isinstance(proposal, Proposal):
                 audits.append(proposal)
             else:
-                left_out.append(LeftOut(written(source), proposal, written(source), written(target)))
+                left_out.append(LeftOut(source, proposal, source, target))
     return Proposals(tuple(audits), tuple(sorted(left_out, key=str)))
 
 
@@ -128,15 +130,17 @@ def propose_from_dbt(manifest: Path, source_url: str, target_url: str) -> Propos
     connections = {"source": ConnectionSettings(url=source_url), "target": ConnectionSettings(url=target_url)}
     home = dialects.parse_url(target_url).database or ""
     audits, left_out = list[Proposal](), list[LeftOut]()
+    pairs = [(table.source, table.place) for table in declared if table.source is not None]
+    together = introspect.DescribedTogether(_audit_of(*pair) for pair in pairs if _takes_names(*pair))
     with Reader("init", {side: side for side in SIDES}, connections, patient=False).open() as reader:
         for table in declared:
-            place = quote_parts(*filter(None, (table.schema, table.name)))
+            place = table.place
             if table.source is None:
                 proposal: Proposal | str = "a source of dbt that no meta: {auditor: {source: ...}} says the origin of"
             elif table.database and table.database.lower() not in (home.lower(), Path(home).stem.lower()):
                 proposal = f"dbt has it in the database {table.database}, and the target's URL is of another"
             else:
-                proposal = _propose(reader, table.source, place, table.key)
+                proposal = _propose(reader, together, table.source, place, table.key)
             if isinstance(proposal, Proposal):
                 audits.append(proposal)
             else:
@@ -160,6 +164,11 @@ class _DbtTable:
     name: str
     source: str | None
     key: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Its name as a configuration writes it."""
+        return quote_parts(*filter(None, (self.schema, self.name)))
 
 
 def _read_manifest(path: Path) -> list[_DbtTable]:
@@ -275,22 +284,32 @@ def _counterparts(table: TableName, here: Sequence[TableName], there: Sequence[T
     ]
 
 
-def _propose(reader: Reader, source: str, target: str, key: tuple[str, ...] = ()) -> Proposal | str:
+def _takes_names(source: str, target: str) -> bool:
+    """Return whether a configuration takes the names of two tables as they are, and none for a variable."""
+    return "${" not in source + target
+
+
+def _audit_of(source: str, target: str, convention: str = "", key: tuple[str, ...] = ()) -> Audit:
+    """Return the audit of two tables."""
+    values: dict[str, Any] = {side: {"connection": side, "table": table} for side, table in zip(SIDES, (source, target), strict=True)}
+    values["target"] |= {"convention": convention} if convention else {}
+    return Audit.model_validate(values | ({"key": key} if key else {}))
+
+
+def _propose(reader: Reader, together: introspect.DescribedTogether, source: str, target: str, key: tuple[str, ...] = ()) -> Proposal | str:
     """Return the audit of two tables, by this key or else by a primary key, or why it cannot run."""
-    if "${" in source + target:
+    if not _takes_names(source, target):
         return "a configuration takes the ${ in its name for a variable"
-    values = {"source": {"connection": "source", "table": source}, "target": {"connection": "target", "table": target}}
     try:
-        ends = introspect.describe_tables(reader, Audit.model_validate(values))
+        ends = introspect.describe_tables(reader, _audit_of(source, target), together)
         known = recognise(_own_names(ends))
         if known:
-            values["target"]["convention"] = known.name
-            ends = introspect.describe_tables(reader, Audit.model_validate(values))
+            ends = introspect.describe_tables(reader, _audit_of(source, target, known.name), together)
         if not key and not ends["source"].table.primary_key:
             if not ends["target"].table.primary_key:
                 return "no primary key on either side; write its audit with key: [column, ...]"
             key = _key_of_target(ends["source"].table.columns, ends["target"].table.primary_key)
-        planner.draft(source, Audit.model_validate({**values, "key": key}), ends)
+        planner.draft(source, _audit_of(source, target, known.name if known else "", key), ends)
     except (PlanError, NoSuchObject) as error:
         problems = (error.problems if isinstance(error, ColumnRefused) else ()) or (str(error),)
         return "; ".join(" ".join(problem.split()) for problem in problems)

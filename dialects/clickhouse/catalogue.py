@@ -6,7 +6,7 @@ https://clickhouse.com/docs/engines/table-engines
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,8 @@ def engine_name(engine: str) -> str:
 class ClickHouseCatalogue(Catalogue):
     """The catalogue of ClickHouse."""
 
+    FOLDED = "lowerUTF8({})"
+
     SYSTEM_SCHEMAS = frozenset({"information_schema", "system"})
 
     def knows_zone(self, session: Session, zone: str) -> bool:
@@ -65,7 +67,10 @@ class ClickHouseCatalogue(Catalogue):
 
     def _of_engine(self, session: Any, table: Table) -> list[str]:
         """Return what is to be known of a table whose rows FINAL does not make everywhere: over shards, or under a filter."""
-        engine, definition = self._engine(session, table.names) if table.names else ("", "")
+        engine, definition = "", ""
+        if table.names:
+            schema, name = table.names
+            engine, definition = self._engines(session, schema, [name]).get(name, ("", ""))
         found = []
         if engine == "Distributed":
             found.append(
@@ -79,21 +84,29 @@ class ClickHouseCatalogue(Catalogue):
             )
         return found
 
-    def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
-        engine, _ = self._engine(session, names)
-        known = engine_name(engine)
-        if known not in PLAIN | OF_OTHERS and not MERGING.fullmatch(known):
-            why = REFUSED.get(known, "what its rows are was not tried; audit a MergeTree table that holds them")
-            raise NoSuchObject(f"{'.'.join(names)} is not read, because it is a table of the engine {engine}: {why}")
-        described = super()._describe_table(session, names, columns)
-        key = tuple(_unquoted(part) for part in described.primary_key)
-        return replace(described, primary_key=key if set(key) <= {column.name for column in columns} else ())
+    def _describe_tables(self, session: Session, schema: str, columns: Mapping[str, Sequence[Column]]) -> list[Table]:
+        engines = self._engines(session, schema, list(columns))
+        for name in columns:
+            engine, _ = engines.get(name, ("", ""))
+            known = engine_name(engine)
+            if known not in PLAIN | OF_OTHERS and not MERGING.fullmatch(known):
+                why = REFUSED.get(known, "what its rows are was not tried; audit a MergeTree table that holds them")
+                raise NoSuchObject(f"{schema}.{name} is not read, because it is a table of the engine {engine}: {why}")
+        return [self._with_columns_as_key(table) for table in super()._describe_tables(session, schema, columns)]
 
     @staticmethod
-    def _engine(session: Session, names: Any) -> tuple[str, str]:
-        literals = {"schema": session.dialect.names.literal(names[-2]), "table": session.dialect.names.literal(names[-1])}
-        rows = session.query(session.dialect.catalogue_query("engine", literals))
-        return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
+    def _with_columns_as_key(table: Table) -> Table:
+        """Return a table without a primary key where that has parts that are no columns."""
+        key = tuple(_unquoted(part) for part in table.primary_key)
+        return replace(table, primary_key=key if set(key) <= {column.name for column in table.columns} else ())
+
+    def _engines(self, session: Session, schema: str, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return by table its engine and its definition."""
+        return {
+            str(name): (str(engine), str(definition))
+            for holes in self._holes(session, schema, names)
+            for name, engine, definition in session.query(session.dialect.catalogue_query("engine", holes))
+        }
 
 
 def _unquoted(name: str) -> str:

@@ -15,7 +15,10 @@ from dialects.writing import Hazard
 class DeltaCatalogue(DuckDBCatalogue):
     """The tables below a root."""
 
-    def describe(self, session: Session, place: Place) -> list[Table]:
+    def is_listed(self, place: Place) -> bool:
+        return False
+
+    def _describe_alone(self, session: Session, place: Place) -> list[Table]:
         assert isinstance(session, DeltaSession)
         if place.format not in (None, "delta", "parquet"):  # that of a path without a format
             raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")

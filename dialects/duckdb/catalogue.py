@@ -26,9 +26,9 @@ class DuckDBCatalogue(Catalogue):
 
     SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
 
-    def describe(self, session: Session, place: Place) -> list[Table]:
+    def _describe_alone(self, session: Session, place: Place) -> list[Table]:
         if not place.path:
-            return super().describe(session, place)
+            return super()._describe_alone(session, place)
         if place.version is not None or place.timestamp:
             raise errors.NoSuchObject(f"DuckDB cannot read past versions of {place.path}; use a Spark connection to audit a version")
         reader = FILE_READERS.get(place.format or "parquet")

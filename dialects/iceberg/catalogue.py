@@ -19,7 +19,10 @@ from dialects.writing import Hazard
 class IcebergCatalogue(DuckDBCatalogue):
     """The tables of a catalogue."""
 
-    def describe(self, session: Session, place: Place) -> list[Table]:
+    def is_listed(self, place: Place) -> bool:
+        return False
+
+    def _describe_alone(self, session: Session, place: Place) -> list[Table]:
         assert isinstance(session, IcebergSession)
         if place.path:
             raise errors.NoSuchObject(f"a connection to Iceberg reads the tables of a catalogue by their names, not {place.path}")

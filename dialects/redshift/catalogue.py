@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from dialects import errors
 from dialects.base import Catalogue, Session
@@ -30,14 +29,14 @@ class RedshiftCatalogue(Catalogue):
 
     SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_internal", "pg_toast"})
 
-    def describe(self, session: Session, place: Place) -> list[Table]:
+    def _describe_listed(self, session: Session, schema: str | None, names: Sequence[str]) -> dict[str, list[Table]]:
         # A function of the leader node cannot be asked for together with the views that describe tables.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SCHEMA.html
-        if len(place.parts) == 1:
-            schema = session.query("SELECT CURRENT_SCHEMA()")[0][0]
-            place = replace(place, parts=(str(schema), *place.parts))
-        if len(place.parts) < 3 or self.is_own_database(session, place.parts[0]):
-            return super().describe(session, replace(place, parts=place.parts[-2:]))
+        return super()._describe_listed(session, str(session.query("SELECT CURRENT_SCHEMA()")[0][0]) if schema is None else schema, names)
+
+    def _describe_alone(self, session: Session, place: Place) -> list[Table]:
+        if place.path or self.is_own_database(session, place.parts[0]):
+            return super()._describe_alone(session, place)
         # A table of another database or of a datashare: its columns are known, its keys and rows are not.
         # https://docs.aws.amazon.com/redshift/latest/dg/cross-database_overview.html
         database, schema, name = place.parts
@@ -68,14 +67,15 @@ class RedshiftCatalogue(Catalogue):
         except (errors.AccessDenied, errors.NoSuchObject):
             return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
 
-    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
+    def _read_sizes(self, session: Session, holes: Mapping[str, str], names: Sequence[str]) -> dict[str, tuple[int | None, bool]]:
         # Only superusers see the view, unless it is granted; everybody sees what ANALYZE last found.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_TABLE_INFO.html
         try:
-            rows = session.query(session.dialect.catalogue_query("table_info", names))
+            rows = session.query(session.dialect.catalogue_query("table_info", holes))
         except errors.AccessDenied:
             rows = []
-        return (int(rows[0][0]), True) if rows and rows[0][0] is not None else super()._read_size(session, names)
+        sizes: dict[str, tuple[int | None, bool]] = {str(name): (int(count), True) for name, count in rows if count is not None}
+        return sizes if sizes.keys() >= set(names) else super()._read_sizes(session, holes, names) | sizes
 
 
 def _native(type_number: int, modifier: int) -> str:

@@ -23,7 +23,10 @@ class SparkCatalogue(Catalogue):
 
     SYSTEM_SCHEMAS = frozenset({"information_schema", "system"})
 
-    def describe(self, session: Session, place: Place) -> list[Table]:
+    def is_listed(self, place: Place) -> bool:
+        return False
+
+    def _describe_alone(self, session: Session, place: Place) -> list[Table]:
         if not place.path and any("/" in part for part in place.parts):
             return []  # no table has such a name, but Spark would read parquet.`/path` as files
         sql = self._from(session.dialect, place)

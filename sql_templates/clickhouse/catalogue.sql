@@ -7,7 +7,7 @@ WHERE database = currentDatabase() AND NOT is_temporary AND NOT startsWith(name,
 ORDER BY database, name
 
 -- name: columns
--- One row per column of a table: schema, table, column, native type, whether it may be NULL, and how many rows there are;
+-- One row per column of the asked tables: schema, table, column, native type, whether it may be NULL, and how many rows there are;
 -- in the table's order. A column that is EPHEMERAL cannot be read.
 SELECT
   database,
@@ -17,35 +17,38 @@ SELECT
   startsWith(type, 'Nullable(') OR startsWith(type, 'LowCardinality(Nullable('),
   COUNT(*) OVER ()
 FROM system.columns
-WHERE lowerUTF8(table) = lowerUTF8(${table})
+WHERE lowerUTF8(table) IN (${folded})
   AND lowerUTF8(database) = lowerUTF8(coalesce(${schema}, currentDatabase()))
   AND default_kind <> 'EPHEMERAL'
 ORDER BY database, table, position
 
 -- name: primary_key
--- One row per part of the key by which FINAL makes one row of several, in its order: a column's name, in backticks where it needs them, or an
--- expression; and how many these are. A table whose rows FINAL leaves as they are has none, because no key of ClickHouse is a constraint.
-SELECT part, COUNT(*) OVER ()
+-- One row per part of the key by which FINAL makes one row of several of the asked tables: table, and a column's name, in backticks where it
+-- needs them, or an expression, in the key's order; and how many rows there are. A table whose rows FINAL leaves as they are has none, because no key of ClickHouse is a constraint.
+SELECT name, part, COUNT(*) OVER ()
 FROM (
-  SELECT arrayJoin(splitByString(', ', sorting_key)) AS part
+  SELECT name, part, place
   FROM system.tables
+  ARRAY JOIN splitByString(', ', sorting_key) AS part, arrayEnumerate(splitByString(', ', sorting_key)) AS place
   WHERE database = ${schema}
-    AND name = ${table}
+    AND name IN (${tables})
     AND sorting_key <> ''
     AND match(engine, '(Replacing|Collapsing|Coalescing|Summing|Aggregating)MergeTree$')
 ) AS parts
+ORDER BY name, place
 
 -- name: estimate
--- One row: how many rows the parts of a table have, older versions of a row among them; and that no key's order is cheap to read.
-SELECT total_rows, true
+-- One row per asked table: its name, how many rows its parts have, older versions of a row among them; and that no key's order is cheap to
+-- read.
+SELECT name, total_rows, true
 FROM system.tables
-WHERE database = ${schema} AND name = ${table}
+WHERE database = ${schema} AND name IN (${tables})
 
 -- name: engine
--- One row: a table's engine, and its definition.
-SELECT engine, engine_full
+-- One row per asked table: its name, its engine, and its definition.
+SELECT name, engine, engine_full
 FROM system.tables
-WHERE database = ${schema} AND name = ${table}
+WHERE database = ${schema} AND name IN (${tables})
 
 -- name: comments
 -- One row per comment of a table: the column, or '' for the table itself, and its comment.

@@ -14,29 +14,33 @@ FROM (
 ORDER BY 1, 2
 
 -- name: columns
--- One row per column of a table: schema, table, column, native type, whether it may be NULL, and how many rows there are;
+-- One row per column of the asked tables: schema, table, column, native type, whether it may be NULL, and how many rows there are;
 -- in the table's order.
 SELECT schema_name, table_name, column_name, data_type, is_nullable, COUNT(*) OVER ()
 FROM duckdb_columns()
 WHERE database_name = current_database()
-  AND lower(table_name) = lower(${table})
+  AND lower(table_name) IN (${folded})
   AND (schema_name = ${schema} OR (${schema} IS NULL AND schema_name = current_schema()))
 ORDER BY schema_name, table_name, column_index
 
 -- name: primary_key
--- One row per column of the primary key, in the key's order, and how many these are.
-SELECT unnest(constraint_column_names), len(constraint_column_names)
-FROM duckdb_constraints()
-WHERE database_name = current_database()
-  AND schema_name = ${schema}
-  AND table_name = ${table}
-  AND constraint_type = 'PRIMARY KEY'
+-- One row per column of a primary key of the asked tables: table and column, in the key's order, and how many rows there are.
+SELECT table_name, part, COUNT(*) OVER ()
+FROM (
+  SELECT table_name, unnest(constraint_column_names) AS part, generate_subscripts(constraint_column_names, 1) AS place
+  FROM duckdb_constraints()
+  WHERE database_name = current_database()
+    AND schema_name = ${schema}
+    AND table_name IN (${tables})
+    AND constraint_type = 'PRIMARY KEY'
+) AS parts
+ORDER BY table_name, place
 
 -- name: estimate
--- One row: the engine's own estimate of how many rows there are, NULL where it has none.
-SELECT estimated_size
+-- One row per asked table: its name, and the engine's own estimate of how many rows it has, NULL where it has none.
+SELECT table_name, estimated_size
 FROM duckdb_tables()
-WHERE database_name = current_database() AND schema_name = ${schema} AND table_name = ${table}
+WHERE database_name = current_database() AND schema_name = ${schema} AND table_name IN (${tables})
 
 -- name: comments
 -- One row per comment of a table: the column, or '' for the table itself, and its comment.

@@ -12,7 +12,7 @@ WHERE TABLE_TYPE <> 'TEMPORARY'
 ORDER BY TABLE_SCHEMA, TABLE_NAME
 
 -- name: columns
--- One row per column of a table: schema, table, column, native type (with a character set other than utf8mb4), whether it may be NULL, and
+-- One row per column of the asked tables: schema, table, column, native type (with a character set other than utf8mb4), whether it may be NULL, and
 -- its collation unless under that only texts of the same characters are equal; and how many rows there are; in the
 -- table's order.
 SELECT
@@ -24,36 +24,41 @@ SELECT
   CASE WHEN COLLATION_NAME LIKE '%0900_bin' OR COLLATION_NAME LIKE '%nopad_bin' THEN NULL ELSE COLLATION_NAME END,
   COUNT(*) OVER ()
 FROM information_schema.COLUMNS
-WHERE LOWER(TABLE_NAME) = LOWER(${table}) AND (TABLE_SCHEMA = ${schema} OR (${schema} IS NULL AND TABLE_SCHEMA = DATABASE()))
+WHERE LOWER(TABLE_NAME) IN (${folded}) AND (TABLE_SCHEMA = ${schema} OR (${schema} IS NULL AND TABLE_SCHEMA = DATABASE()))
 ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION
 
 -- name: primary_key
--- One row per column of the primary key, in the key's order, and how many these are; without the end of a row's period, with which MariaDB
--- completes the key of a system-versioned table for the rows of its history. Each part names the table, as MariaDB otherwise opens all there are.
-SELECT s.COLUMN_NAME, COUNT(*) OVER ()
+-- One row per column of a primary key of the asked tables: table and column, in the key's order, and how many rows there are; without the
+-- end of a row's period, with which MariaDB completes the key of a system-versioned table for the rows of its history. Each part names the
+-- tables, as MariaDB otherwise opens all there are.
+SELECT s.TABLE_NAME, s.COLUMN_NAME, COUNT(*) OVER ()
 FROM information_schema.STATISTICS AS s
-WHERE s.TABLE_SCHEMA = ${schema} AND s.TABLE_NAME = ${table} AND s.INDEX_NAME = 'PRIMARY'
-  AND s.COLUMN_NAME NOT IN (
-    SELECT c.COLUMN_NAME
+WHERE s.TABLE_SCHEMA = ${schema} AND s.TABLE_NAME IN (${tables}) AND s.INDEX_NAME = 'PRIMARY'
+  AND (s.TABLE_NAME, s.COLUMN_NAME) NOT IN (
+    SELECT c.TABLE_NAME, c.COLUMN_NAME
     FROM information_schema.COLUMNS AS c
-    WHERE c.TABLE_SCHEMA = ${schema} AND c.TABLE_NAME = ${table} AND c.GENERATION_EXPRESSION = 'ROW END'
+    WHERE c.TABLE_SCHEMA = ${schema} AND c.TABLE_NAME IN (${tables}) AND c.GENERATION_EXPRESSION = 'ROW END'
   )
   AND (
-    s.COLUMN_NAME IN (SELECT c.COLUMN_NAME FROM information_schema.COLUMNS AS c WHERE c.TABLE_SCHEMA = ${schema} AND c.TABLE_NAME = ${table})
-    OR NOT EXISTS (
-      SELECT 1
+    (s.TABLE_NAME, s.COLUMN_NAME) IN (
+      SELECT c.TABLE_NAME, c.COLUMN_NAME
+      FROM information_schema.COLUMNS AS c
+      WHERE c.TABLE_SCHEMA = ${schema} AND c.TABLE_NAME IN (${tables})
+    )
+    OR s.TABLE_NAME NOT IN (
+      SELECT t.TABLE_NAME
       FROM information_schema.TABLES AS t
-      WHERE t.TABLE_SCHEMA = ${schema} AND t.TABLE_NAME = ${table} AND t.TABLE_TYPE = 'SYSTEM VERSIONED'
+      WHERE t.TABLE_SCHEMA = ${schema} AND t.TABLE_NAME IN (${tables}) AND t.TABLE_TYPE = 'SYSTEM VERSIONED'
     )
   )
-ORDER BY s.SEQ_IN_INDEX
+ORDER BY s.TABLE_NAME, s.SEQ_IN_INDEX
 
 -- name: estimate
--- One row: the engine's own estimate of how many rows there are, NULL where it has none, and whether the table
--- is partitioned, so that its primary key's index does not yield the rows in its order.
-SELECT TABLE_ROWS, CREATE_OPTIONS LIKE '%partitioned%'
+-- One row per asked table: its name, the engine's own estimate of how many rows it has, NULL where it has none, and whether it is
+-- partitioned, so that its primary key's index does not yield the rows in its order.
+SELECT TABLE_NAME, TABLE_ROWS, CREATE_OPTIONS LIKE '%partitioned%'
 FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
+WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME IN (${tables})
 
 -- name: comments
 -- One row per comment of a table: the column, or '' for the table itself, and its comment.

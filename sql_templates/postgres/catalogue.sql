@@ -11,7 +11,7 @@ WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f')
 ORDER BY n.nspname, c.relname
 
 -- name: columns
--- One row per column of a table: schema, table, column, native type (a domain with its base type, an enum marked as such, a composite
+-- One row per column of the asked tables: schema, table, column, native type (a domain with its base type, an enum marked as such, a composite
 -- type with its fields), whether it may be NULL, and its collation unless under that only texts of the same characters are equal; in the
 -- table's order.
 WITH RECURSIVE declared AS (
@@ -22,7 +22,7 @@ WITH RECURSIVE declared AS (
   WHERE a.attnum > 0
     AND NOT a.attisdropped
     AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
-    AND (c.relname = ${table} OR LOWER(CAST(c.relname AS TEXT) COLLATE "default") = LOWER(${table}))
+    AND (c.relname IN (${tables}) OR LOWER(CAST(c.relname AS TEXT) COLLATE "default") IN (${folded}))
     AND (n.nspname = ${schema} OR (${schema} IS NULL AND pg_table_is_visible(c.oid)))
 ),
 resolved AS (
@@ -82,19 +82,20 @@ JOIN pg_catalog.pg_collation l ON l.oid = CAST(c.shown AS regcollation)
 WHERE NOT l.collisdeterministic
 
 -- name: primary_key
--- One row per column of the primary key, in the key's order, and how many these are.
-SELECT a.attname, COUNT(*) OVER ()
+-- One row per column of a primary key of the asked tables: table and column, in the key's order, and how many rows there are.
+SELECT c.relname, a.attname, COUNT(*) OVER ()
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-WHERE n.nspname = ${schema} AND c.relname = ${table}
-ORDER BY ARRAY_POSITION(p.conkey, a.attnum)
+WHERE n.nspname = ${schema} AND c.relname IN (${tables})
+ORDER BY c.relname, ARRAY_POSITION(p.conkey, a.attnum)
 
 -- name: estimate
--- One row: the engine's own estimate of how many rows there are, NULL where it has none; and whether reading them in the order of the
--- primary key could read pages from disk again and again, because they are stored in another order and are more than the server keeps.
+-- One row per asked table: its name; the engine's own estimate of how many rows it has, NULL where it has none; and whether reading them in
+-- the order of the primary key could read pages from disk again and again, because they are stored in another order and are more than the server keeps.
 SELECT
+  c.relname,
   CASE WHEN c.reltuples >= 1 THEN CAST(c.reltuples AS BIGINT) END,
   (SELECT SUM(PG_RELATION_SIZE(part.relid)) FROM PG_PARTITION_TREE(c.oid) part) > PG_SIZE_BYTES(CURRENT_SETTING('shared_buffers'))
     AND NOT EXISTS (
@@ -106,7 +107,7 @@ SELECT
     )
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ${schema} AND c.relname = ${table}
+WHERE n.nspname = ${schema} AND c.relname IN (${tables})
 
 -- name: comments
 -- One row per comment of a table: the column, or '' for the table itself, and its comment.

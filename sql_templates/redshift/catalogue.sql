@@ -17,7 +17,7 @@ WHERE c.relkind IN ('r', 'v')
 ORDER BY n.nspname, c.relname
 
 -- name: columns
--- One row per column of a table: schema, table, column, native type, whether it may be NULL, and how many rows there are;
+-- One row per column of the asked tables: schema, table, column, native type, whether it may be NULL, and how many rows there are;
 -- in the table's order.
 SELECT
   table_schema,
@@ -32,11 +32,11 @@ SELECT
   (
     SELECT COUNT(*)
     FROM svv_columns
-    WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
+    WHERE (table_name IN (${tables}) OR LOWER(table_name) IN (${folded}))
       AND (table_schema = ${schema} OR LOWER(table_schema) = LOWER(${schema}))
   )
 FROM svv_columns
-WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
+WHERE (table_name IN (${tables}) OR LOWER(table_name) IN (${folded}))
   AND (table_schema = ${schema} OR LOWER(table_schema) = LOWER(${schema}))
 ORDER BY table_schema, table_name, ordinal_position
 
@@ -68,8 +68,10 @@ WHERE LOWER(database_name) = LOWER(${database})
 ORDER BY database_name, schema_name, table_name, ordinal_position
 
 -- name: primary_key
--- One row per column of the primary key, and how many these are; in the table's order. No index has another.
+-- One row per column of a primary key of the asked tables: table and column, and how many rows there are; in the table's order. No index has
+-- another.
 SELECT
+  c.relname,
   a.attname,
   (
     SELECT COUNT(*)
@@ -77,27 +79,27 @@ SELECT
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-    WHERE n.nspname = ${schema} AND c.relname = ${table}
+    WHERE n.nspname = ${schema} AND c.relname IN (${tables})
   )
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-WHERE n.nspname = ${schema} AND c.relname = ${table}
-ORDER BY a.attnum
+WHERE n.nspname = ${schema} AND c.relname IN (${tables})
+ORDER BY c.relname, a.attnum
 
 -- name: estimate
--- One row: the engine's own estimate of how many rows there are, NULL where it has none.
-SELECT CASE WHEN c.reltuples >= 1 THEN CAST(c.reltuples AS BIGINT) END
+-- One row per asked table: its name, and the engine's own estimate of how many rows it has, NULL where it has none.
+SELECT c.relname, CASE WHEN c.reltuples >= 1 THEN CAST(c.reltuples AS BIGINT) END
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ${schema} AND c.relname = ${table}
+WHERE n.nspname = ${schema} AND c.relname IN (${tables})
 
 -- name: table_info
--- One row, or none where this user sees none: how many rows a table has, without those that are deleted and still stored.
-SELECT CAST(estimated_visible_rows AS BIGINT)
+-- One row per asked table that this user sees there: its name, and how many rows it has, without those that are deleted and still stored.
+SELECT "table", CAST(estimated_visible_rows AS BIGINT)
 FROM svv_table_info
-WHERE "schema" = ${schema} AND "table" = ${table}
+WHERE "schema" = ${schema} AND "table" IN (${tables})
 
 -- name: hazards
 -- One row per property of a table that decides what a write does to it (Hazard in dialects lists the kinds): its kind, its name, and no

@@ -75,9 +75,9 @@ def test_rows_in_another_order_are_read_by_the_index_only_from_memory(engine: Li
     session = connect(engine.url)
     try:
         session.execute(f"SET work_mem TO '{keeps}'")
-        names = {"schema": "CURRENT_SCHEMA()", "table": session.dialect.names.literal(name)}
+        names = {"schema": "CURRENT_SCHEMA()", "tables": session.dialect.names.literal(name)}
         sql = session.dialect.catalogue_query("estimate", names).replace("'shared_buffers'", "'work_mem'")
-        ((rows, obstacle),) = session.query(sql)
+        ((_, rows, obstacle),) = session.query(sql)
     finally:
         session.close()
     assert rows == 4000 and obstacle is not wanted

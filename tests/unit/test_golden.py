@@ -111,6 +111,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
             "database": dialect.names.literal("live"),
             "schema": dialect.names.literal("shop"),
             "table": dialect.names.literal("orders"),
+            "tables": dialect.names.literal("orders"),
+            "folded": dialect.catalogue.FOLDED.format(dialect.names.literal("orders")),
             "column": dialect.names.literal("price"),
         }
         values |= {"sessions": "41, 42", "seconds": "60", "number": "0", "statements": "SELECT 0 AS number\nUNION ALL\nSELECT 1 AS number"}

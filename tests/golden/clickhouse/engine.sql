@@ -1,3 +1,3 @@
-SELECT engine, engine_full
+SELECT name, engine, engine_full
 FROM system.tables
-WHERE database = 'shop' AND name = 'orders'
+WHERE database = 'shop' AND name IN ('orders')

@@ -1,3 +1,3 @@
-SELECT total_rows, true
+SELECT name, total_rows, true
 FROM system.tables
-WHERE database = 'shop' AND name = 'orders'
+WHERE database = 'shop' AND name IN ('orders')

@@ -6,7 +6,7 @@ WITH RECURSIVE declared AS (
   WHERE a.attnum > 0
     AND NOT a.attisdropped
     AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
-    AND (c.relname = 'orders' OR LOWER(CAST(c.relname AS TEXT) COLLATE "default") = LOWER('orders'))
+    AND (c.relname IN ('orders') OR LOWER(CAST(c.relname AS TEXT) COLLATE "default") IN (LOWER('orders')))
     AND (n.nspname = 'shop' OR ('shop' IS NULL AND pg_table_is_visible(c.oid)))
 ),
 resolved AS (

@@ -1,4 +1,5 @@
 SELECT
+  c.relname,
   CASE WHEN c.reltuples >= 1 THEN CAST(c.reltuples AS BIGINT) END,
   (SELECT SUM(PG_RELATION_SIZE(part.relid)) FROM PG_PARTITION_TREE(c.oid) part) > PG_SIZE_BYTES(CURRENT_SETTING('shared_buffers'))
     AND NOT EXISTS (
@@ -10,4 +11,4 @@ SELECT
     )
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'shop' AND c.relname = 'orders'
+WHERE n.nspname = 'shop' AND c.relname IN ('orders')

@@ -1,7 +1,7 @@
-SELECT a.attname, COUNT(*) OVER ()
+SELECT c.relname, a.attname, COUNT(*) OVER ()
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-WHERE n.nspname = 'shop' AND c.relname = 'orders'
-ORDER BY ARRAY_POSITION(p.conkey, a.attnum)
+WHERE n.nspname = 'shop' AND c.relname IN ('orders')
+ORDER BY c.relname, ARRAY_POSITION(p.conkey, a.attnum)

@@ -11,10 +11,10 @@ SELECT
   (
     SELECT COUNT(*)
     FROM svv_columns
-    WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
+    WHERE (table_name IN ('orders') OR LOWER(table_name) IN (LOWER('orders')))
       AND (table_schema = 'shop' OR LOWER(table_schema) = LOWER('shop'))
   )
 FROM svv_columns
-WHERE (table_name = 'orders' OR LOWER(table_name) = LOWER('orders'))
+WHERE (table_name IN ('orders') OR LOWER(table_name) IN (LOWER('orders')))
   AND (table_schema = 'shop' OR LOWER(table_schema) = LOWER('shop'))
 ORDER BY table_schema, table_name, ordinal_position

@@ -1,4 +1,5 @@
 SELECT
+  c.relname,
   a.attname,
   (
     SELECT COUNT(*)
@@ -6,11 +7,11 @@ SELECT
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-    WHERE n.nspname = 'shop' AND c.relname = 'orders'
+    WHERE n.nspname = 'shop' AND c.relname IN ('orders')
   )
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-WHERE n.nspname = 'shop' AND c.relname = 'orders'
-ORDER BY a.attnum
+WHERE n.nspname = 'shop' AND c.relname IN ('orders')
+ORDER BY c.relname, a.attnum
