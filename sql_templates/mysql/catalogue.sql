@@ -29,15 +29,17 @@ ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION
 
 -- name: primary_key
 -- One row per column of the primary key, in the key's order, and how many these are; without the end of a row's period, with which MariaDB
--- completes the key of a system-versioned table for the rows of its history.
+-- completes the key of a system-versioned table for the rows of its history. Each part names the table, as MariaDB otherwise opens all there are.
 SELECT s.COLUMN_NAME, COUNT(*) OVER ()
 FROM information_schema.STATISTICS AS s
-LEFT JOIN information_schema.COLUMNS AS c
-  ON c.TABLE_SCHEMA = s.TABLE_SCHEMA AND c.TABLE_NAME = s.TABLE_NAME AND c.COLUMN_NAME = s.COLUMN_NAME
 WHERE s.TABLE_SCHEMA = ${schema} AND s.TABLE_NAME = ${table} AND s.INDEX_NAME = 'PRIMARY'
-  AND COALESCE(c.GENERATION_EXPRESSION, '') <> 'ROW END'
+  AND s.COLUMN_NAME NOT IN (
+    SELECT c.COLUMN_NAME
+    FROM information_schema.COLUMNS AS c
+    WHERE c.TABLE_SCHEMA = ${schema} AND c.TABLE_NAME = ${table} AND c.GENERATION_EXPRESSION = 'ROW END'
+  )
   AND (
-    c.COLUMN_NAME IS NOT NULL
+    s.COLUMN_NAME IN (SELECT c.COLUMN_NAME FROM information_schema.COLUMNS AS c WHERE c.TABLE_SCHEMA = ${schema} AND c.TABLE_NAME = ${table})
     OR NOT EXISTS (
       SELECT 1
       FROM information_schema.TABLES AS t

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from typing import Any
 
 import pytest
@@ -69,6 +70,32 @@ def test_columns_that_only_the_target_has_keep_their_values(road: Road) -> None:
     road.stage(batch(*changes, delete(ORDERS, 22, ROWS[2]), insert(ORDERS, 23, ["4", None, None])))
     load.merge_all()
     assert [tuple(row) for row in road.rows()] == [(1, "a", "PEN", 7), (4, None, None, 0), (9, "b", "ink", 0)]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_a_merge_of_some_keys_does_not_read_the_whole_target(road: Road) -> None:
+    made, rows, changed = make(road), 100_000, 5_000
+    road.execute(f"INSERT INTO {made} SELECT i, 'a', 'pen' FROM generate_series(1, {rows}) AS i")
+    road.execute(f"ANALYZE {made}")
+    keys = range(1, rows, rows // changed)
+    road.stage(batch(announce(ORDERS, 1), update(ORDERS, 10, *(([str(key), "a", "pen"], [str(key), "a", "ink"]) for key in keys))))
+
+    def read() -> int:
+        """Count the target's rows that were read so far."""
+        ((count,),) = road.query(
+            "SELECT seq_tup_read + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid)"
+            f" FROM pg_stat_user_tables t WHERE relid = CAST('{made}' AS regclass)"
+        )
+        return int(count)
+
+    before = read()
+    load = loader(road)
+    load.merge_all()
+    load.close()
+    while read() - before < changed:  # a session states what it read as it ends
+        time.sleep(0.02)
+    assert read() - before <= 10 * changed
+    assert road.query(f"SELECT count(*) FROM {made} WHERE item = 'ink'") == [(changed,)]
 
 
 @on_updating

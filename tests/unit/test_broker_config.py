@@ -47,6 +47,7 @@ def test_topics_have_names_that_kafka_takes() -> None:
         ({}, {"messages": {"format": "xml"}}, "pipelines.shop.targets.topics.messages.format: write one of"),
         ({"servers": "broker1"}, {}, "'broker1' is no broker; write its host and port"),
         ({"properties": {"group.id": "mine"}}, {}, "properties: group.id is set by the auditor"),
+        ({"properties": {"auto.offset.reset": "latest"}}, {}, "properties: auto.offset.reset is set by the auditor"),
         ({"registry": {"url": "https://me:secret@registry"}}, {}, "brokers.events.registry.url"),
     ],
 )

@@ -48,6 +48,15 @@ REFUSED = {
 """Errors of one topic."""
 
 
+FETCHING: dict[str, Any] = {
+    "fetch.wait.max.ms": 100,
+    "fetch.error.backoff.ms": 50,
+    "fetch.queue.backoff.ms": 10,  # after so long a full queue of large messages is filled again; the library waits a whole second
+}
+"""How consumers fetch, unless the broker's properties say otherwise.
+https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md"""
+
+
 def client_settings(broker: Broker) -> dict[str, Any]:
     """Return the properties of any client of a cluster, by librdkafka's names."""
     return {"bootstrap.servers": ",".join(broker.servers), "client.id": CLIENT, "log_level": 2, **broker.properties}
@@ -94,8 +103,9 @@ def open_consumer(broker: Broker, group: str, settings: Mapping[str, Any] = {}) 
     with translated("the consumer"):
         return Consumer(
             {
-                **client_settings(broker),
+                **FETCHING,
                 **settings,
+                **client_settings(broker),
                 "group.id": group,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -103,8 +113,6 @@ def open_consumer(broker: Broker, group: str, settings: Mapping[str, Any] = {}) 
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "allow.auto.create.topics": False,
-                "fetch.wait.max.ms": 100,
-                "fetch.error.backoff.ms": 50,
             }
         )
 

@@ -46,7 +46,6 @@ POLL = 0.05
 CONSUMER: dict[str, Any] = {
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 16 << 10,  # behind a range's end nothing is needed
-    "fetch.wait.max.ms": 100,
     "check.crcs": True,
 }
 """Properties of the consumers of tasks, unless the broker's say otherwise."""
