@@ -255,21 +255,28 @@ def _parts_as_read(store: Store, report: Report, plan: Plan, settings: str, read
     for gap in rolling.fill_gaps(pieces, first, end):
         for part in parts if gap.at is None else ():
             low, high = max(gap.first, _first_partition(part, first)), min(gap.end, _end_partition(part, end))
-            if low < high and (result := _range_seen(store, part.run, low, high, first)):
+            if low < high and (result := _range_seen(store, part.run, low, high)):
                 pieces.append(_MatchedPiece(low, high, part.watermark, result == "equal"))
     covered = rolling.fill_gaps(sorted(pieces, key=lambda piece: piece.first), first, end)
     unequal = {piece.first for piece in pieces if not piece.equal}
     return [_MatchedPiece(piece.first, piece.end, piece.at, piece.first not in unequal) for piece in covered]
 
 
-def _range_seen(store: Store, run: str, first: int, end: int, lowest: int) -> Literal["equal", "allowed"] | None:
-    """Return how a run saw a range of partitions: equal, or within the threshold; None if it found it different or did not compare it."""
+def _range_seen(store: Store, run: str, first: int, end: int) -> Literal["equal", "allowed"] | None:
+    """Return how a run saw a range of partitions: equal, or within the threshold; None if it found it different or did not compare it.
+
+    Rows without a key are of no range: each run reads them.
+    """
     record = runs.get_run(store, run)
     if record.verdict is Verdict.MATCH and not record.within_threshold:
         return "equal"
     loaded = load_partition_map(store, run)
-    if loaded is not None and bool((loaded.state[partitions_in_range(loaded, first, end, lowest)] == STATES.index("equal")).all()):
-        return "equal"
+    if loaded is not None:
+        equal = loaded.state == STATES.index("equal")
+        if record.verdict is Verdict.UNKNOWN and len(loaded) and equal.all():
+            return None  # something else made it unknown, which may concern any partition
+        if equal[partitions_in_range(loaded, first, end)].all():
+            return "equal"
     return "allowed" if record.verdict is Verdict.MATCH else None
 
 
@@ -310,13 +317,9 @@ def _partition(partition_map: PartitionMap, place: int, plan: Plan) -> Partition
     )
 
 
-def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowest: int) -> npt.NDArray[np.bool_]:
-    """Return a mask, shape (partitions,), of the partitions numbered ``first`` (inclusive) to ``end`` (exclusive).
-
-    The partition of NULL keys belongs to the range with ``lowest``, the table's first partition, because it is read with that one.
-    """
-    null_key = (partition_map.partition == NULL_PARTITION) & (first <= lowest)
-    mask: npt.NDArray[np.bool_] = ((partition_map.partition >= first) & (partition_map.partition < end)) | null_key
+def partitions_in_range(partition_map: PartitionMap, first: int, end: int) -> npt.NDArray[np.bool_]:
+    """Return a mask, shape (partitions,), of the partitions numbered ``first`` (inclusive) to ``end`` (exclusive)."""
+    mask: npt.NDArray[np.bool_] = (partition_map.partition >= first) & (partition_map.partition < end)
     return mask
 
 

@@ -4,7 +4,8 @@ A partition map shows what the scan found. In a run that matched, a partition ca
 Either nothing that differed remained a difference (equal at a recheck, in flight, within tolerances): then it is equal here. Or the
 audit's threshold allowed the remaining differences: then it differs here too, but causes no mismatch, as it caused none in its run. So
 the whole table matches if every part did; a number of rows that the threshold allows applies to each part separately. Partitions that
-differed in a run with the verdict unknown are unknown.
+differed in a run with the verdict unknown are unknown, and so are all that it read if none differed: then something else made it unknown.
+Rows without a key are of no range, and are read by each run: they are as the last one saw them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from auditor.history import fingerprint, records, rolling
-from auditor.model import SIDES, Verdict
+from auditor.model import NULL_PARTITION, SIDES, Verdict
 from auditor.store import Store, rolling_parts, runs
 from auditor.summary.codec import PartitionMap
 from auditor.summary.partition_states import STATES
@@ -95,16 +96,21 @@ def load_rolling_table(store: Store, name: str) -> RollingTable | None:
     within = [(part, max(first, part.first or first), end if part.end is None else min(end, part.end)) for part in read]
     placed = [(part, rolling.Piece(low, high, part.at)) for part, low, high in within if low < high]
     pieces = [piece for _, piece in placed]
-    loaded = [maps for part, piece in placed if (maps := _load_piece(store, part.run, piece, first))]
+    loaded = [maps for part, piece in placed if (maps := _load_piece(store, part.run, piece))]
+    if keyless := _load_piece(store, max(read, key=lambda part: part.at).run, None) if read else None:
+        loaded.append(keyless)
     return _combine(loaded, rolling.fill_gaps(pieces, first, end))
 
 
-def _load_piece(store: Store, run: str, piece: rolling.Piece, lowest: int) -> tuple[PartitionMap, bool] | None:
-    """Return the partition map of a piece by the run that read it, and whether the audit's threshold allowed its differences."""
+def _load_piece(store: Store, run: str, piece: rolling.Piece | None) -> tuple[PartitionMap, bool] | None:
+    """Return the partition map of a piece by the run that read it, and whether the audit's threshold allowed its differences.
+
+    Without a piece, of the rows without a key.
+    """
     whole = records.load_partition_map(store, run)
     if whole is None:
         return None
-    mask = records.partitions_in_range(whole, piece.first, piece.end, lowest)
+    mask = records.partitions_in_range(whole, piece.first, piece.end) if piece else whole.partition == NULL_PARTITION
     part = PartitionMap(
         partition=whole.partition[mask],
         state=whole.state[mask],
@@ -115,12 +121,13 @@ def _load_piece(store: Store, run: str, piece: rolling.Piece, lowest: int) -> tu
     )
     verdict = runs.get_run(store, run).verdict
     if verdict is Verdict.UNKNOWN:
-        return _repaint_differing(part, "skipped"), False
+        doubtful = _differing(part) if (whole.state != STATES.index("equal")).any() else np.ones(len(part), np.bool_)
+        return _repaint(part, doubtful, "skipped"), False
     if not _differing(part).any() or verdict is Verdict.MISMATCH:
         return part, False
     report = records.load_report(store, run, max_differences=0)
     if report and report.jaccard and not report.jaccard.differing:
-        return _repaint_differing(part, "equal"), False
+        return _repaint(part, _differing(part), "equal"), False
     return part, True
 
 
@@ -129,9 +136,8 @@ def _differing(partition_map: PartitionMap) -> npt.NDArray[np.bool_]:
     return ~np.isin(partition_map.state, [STATES.index("equal"), STATES.index("skipped")])
 
 
-def _repaint_differing(partition_map: PartitionMap, state: Literal["equal", "skipped"]) -> PartitionMap:
-    """Return the map with every partition that differs set to ``state``."""
-    mask = _differing(partition_map)
+def _repaint(partition_map: PartitionMap, mask: npt.NDArray[np.bool_], state: Literal["equal", "skipped"]) -> PartitionMap:
+    """Return the map with the partitions of a mask set to ``state``."""
     parts = {name: getattr(partition_map, name).copy() for name in ("state", "similarity", "least", "greatest")}
     similar = 1.0 if state == "equal" else np.nan
     for name, value in (("state", STATES.index(state)), ("similarity", similar), ("least", None), ("greatest", None)):

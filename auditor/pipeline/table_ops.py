@@ -46,6 +46,7 @@ Op = TypedDict(
         "type": NotRequired[str],
         "nullable": NotRequired[bool],
         "charset": NotRequired[str],
+        "computed": NotRequired[bool],
         "strict": NotRequired[bool],
         "sure": NotRequired[bool],
         "why": NotRequired[str],
@@ -54,8 +55,8 @@ Op = TypedDict(
 )
 """A change of one table: ``op``, and what belongs to it.
 
-What gives a column another type has that ``type``, its ``charset`` ('' if none is named), and whether it is ``nullable``; ``strict`` says
-whether the session refused values that do not fit, instead of changing them.
+What gives a column another type has that ``type``, its ``charset`` ('' if none is named), whether it is ``nullable``, and ``computed`` if
+it is from other columns; ``strict`` says whether the session refused values that do not fit, instead of changing them.
 """
 
 

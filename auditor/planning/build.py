@@ -14,7 +14,7 @@ from auditor.config import Audit, Budget
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
 from auditor.history.handover import EarlierRuns
-from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
+from auditor.model import Chunk, Method, Plan, Side, Slice, parse_time
 from auditor.planning import conventions, introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes, expect_costs
@@ -102,7 +102,8 @@ def finish_plan(
 def restrict_to_partitions(whole: Plan, ranges: tuple[tuple[int, int], ...]) -> Plan:
     """Return the plan of these partitions alone, each range from its first (inclusive) to its end (exclusive).
 
-    A table without rows is read whole. Raises PlanError if partitions are not key ranges.
+    A table without rows is read whole. Rows without a key are read each time: they are of no range. Raises PlanError if partitions are not
+    key ranges.
     """
     if whole.partitioning.strategy == "range" and whole.least is None:
         return whole
@@ -111,15 +112,9 @@ def restrict_to_partitions(whole: Plan, ranges: tuple[tuple[int, int], ...]) -> 
     if whole.partitioning.strategy != "range" or whole.least is None:
         raise PlanError(f"audit {whole.audit}: rolling needs range partitions of an integer key; leave rolling out or set strategy: range")
     size = whole.partitioning.size
-    lowest = whole.least // size
-
-    def restricted(side: Side) -> SidePlan:
-        chunks = [Chunk(first=first * size, end=end * size) for first, end in ranges]
-        if ranges and ranges[0][0] <= lowest:
-            chunks.append(Chunk(null_key=True))  # returns at once where the key cannot be NULL
-        return replace(whole.sides[side], chunks=tuple(chunks))
-
-    return replace(whole, sides={side: restricted(side) for side in whole.sides}, partition_ranges=ranges)
+    # The last returns at once where the key cannot be NULL.
+    chunks = (*(Chunk(first=first * size, end=end * size) for first, end in ranges), Chunk(null_key=True))
+    return replace(whole, sides={side: replace(here, chunks=chunks) for side, here in whole.sides.items()}, partition_ranges=ranges)
 
 
 def share_of_partitions(plan: Plan) -> float:

@@ -27,6 +27,9 @@ UNITS: Mapping[str, tuple[int, int]] = {
 }
 """Of each unit of time: the digits after the point of a second that it holds, and the microseconds in it."""
 
+NO_MOMENT = -(2**63) + 1
+"""The number of a date or time that no unit counts; no tool writes it for one."""
+
 MILLISECOND_DIGITS = 3
 """Most digits after the point of a second for which ``epoch`` means milliseconds."""
 
@@ -288,7 +291,9 @@ def _of_number(mapping: TypeMapping, pair: _Pair) -> Mapped | None:
         number = times.microseconds(c, real)
     elif mapping.startswith("epoch") and real.name in TIMESTAMPS:
         number = _epoch(mapping, pair)
-    return Mapped(pair.other, f"({number})", Kind("integer"), None, "") if number else None
+    # What is no moment, such as an infinite date or MySQL's 0000-00-00, has no number, and is not NULL.
+    either = f"COALESCE({number}, CASE WHEN {c} IS NOT NULL THEN {NO_MOMENT} END)"
+    return Mapped(pair.other, either, Kind("integer"), None, "") if number else None
 
 
 def _epoch(mapping: TypeMapping, pair: _Pair) -> str:

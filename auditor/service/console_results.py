@@ -210,9 +210,6 @@ MAX_SUMS = 31
 WORD_BITS = 30
 """Bits of a signature word; only the estimated similarity depends on them, which is not used here."""
 
-Measures = tuple[str, ...]
-"""Names of the columns of a counts result: ``sum_3`` is the sum of the fourth column."""
-
 TOTALS = ("partition_count", "total_rows")
 """Columns that hold the same number in every row: how many partitions the statement found, and how many rows in them."""
 
@@ -229,19 +226,34 @@ class SavedResult:
     plan: str | None
 
     @property
+    def doubts(self) -> str:
+        """Return the letters that say why rows which differ may be equal."""
+        match = re.match(r"v\d+_[0-9a-f]+_([a-z]+)(?:_|$)", self.plan or "")
+        return match[1] if match else ""
+
+    @property
     def partition_size(self) -> int | None:
         """Return the keys of each partition, None if it is no range of keys or not known."""
         match = re.search(r"_r(\d+)$", self.plan or "")
         return int(match[1]) if match else None
 
 
-def compare_files(
-    files: dict[Side, Path], *, threshold: Threshold | None = None, allow_empty: bool = False
-) -> tuple[str, Comparison, Measures, tuple[str, ...]]:
-    """Compare two saved results.
+@dataclass(frozen=True, slots=True)
+class ComparedResults:
+    """What a comparison of two saved results found."""
 
-    Returns the audit's name, the comparison, the names of the measures (only for ``counts``), and sentences on the keys that differ (only
-    for ``exact`` with partitions that are ranges of keys).
+    audit: str
+    comparison: Comparison
+    doubts: str
+    """The letters of their plan that say why rows which differ may be equal."""
+    is_counted: bool
+    """Whether they are of the method counts."""
+    notes: tuple[str, ...]
+    """Sentences on the keys that differ; only for ``exact`` with partitions that are ranges of keys."""
+
+
+def compare_files(files: dict[Side, Path], *, threshold: Threshold | None = None, allow_empty: bool = False) -> ComparedResults:
+    """Compare two saved results.
 
     The threshold is compared with the bounds of the similarity and of the rows that can differ in the unequal partitions; for ``counts``
     with the published score.
@@ -275,7 +287,8 @@ def compare_files(
         verdict, reasons = conclude(comparison, None, _similarity(aligned), threshold)
         comparison = replace(comparison, verdict=verdict, reasons=reasons)
     notes = _decoded_keys(aligned, size) if size and "syndrome_1" in columns else ()
-    return source.audit or target.audit or "saved results", comparison, tuple(measures), notes
+    audit, doubts = source.audit or target.audit or "saved results", source.doubts or target.doubts
+    return ComparedResults(audit, comparison, doubts, bool(measures), notes)
 
 
 def _label(partition: int | None, size: int | None) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from auditor.connections.prefetch import KeptSessions
 from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
 from auditor.escaping import command, sentence, sql_comment
-from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
+from auditor.model import SIDES, Chunk, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
 from auditor.pipeline.topic_side import open_topics
 from auditor.planning import build, filters, introspect, requested_slice, shards
 from auditor.planning.columns import Endpoint
@@ -30,6 +30,7 @@ from auditor.service import definitions
 from auditor.sql import render
 
 if TYPE_CHECKING:
+    from auditor.service.console_results import ComparedResults
     from auditor.store import Store
 
 
@@ -172,8 +173,9 @@ def console_script(plan: Plan, side: Side, dialect: dialects.Dialect, statement_
 def plan_fingerprint(plan: Plan) -> str:
     """Return a text that identifies what a plan queries on both sides, so that results of different plans are not compared.
 
-    It is ``v2_0123456789ab``: the version of canonical texts, and 12 hexadecimal digits; for ``exact`` over ranges of keys ``_r3072``
-    follows, the keys of a partition, by which saved results name keys. A masked key has none.
+    It is ``v2_0123456789ab``: the version of canonical texts, and 12 hexadecimal digits. ``_ds`` follows if rows that differ may be equal,
+    a letter for each reason in `DOUBTS`; for ``exact`` over ranges of keys ``_r3072``, the keys of a partition, by which saved results name
+    keys. A masked key has none.
 
     They include the watermark and the filter's ``now``: every printed script has its own, and leaves out different rows.
     """
@@ -184,21 +186,34 @@ def plan_fingerprint(plan: Plan) -> str:
         (c.name, str(c.kind), c.trim, c.case, c.null_as, str(c.tolerance), *(c.expression[side] for side in SIDES)) for c in plan.columns
     ]
     size = f"_r{how.size}" if plan.method == "exact" and how.strategy == "range" and not plan.hides_ranges else ""
-    return f"v{canonical.VERSION}_{hashlib.sha256(repr(queried).encode()).hexdigest()[:12]}{size}"
+    doubtful = {"d": plan.documents, "s": plan.watermark, "t": any(column.tolerance for column in plan.columns)}
+    doubts = "".join(letter for letter, applies in doubtful.items() if applies)
+    digits = hashlib.sha256(repr(queried).encode()).hexdigest()[:12]
+    return f"v{canonical.VERSION}_{digits}{f'_{doubts}' if doubts else ''}{size}"
+
+
+DOUBTS: Mapping[str, str] = {
+    "d": "json: the differences can be in nothing but how JSON documents are written, which are compared by their values",
+    "s": "settle: the differences can be old versions of in-flight rows in the target",
+    "t": "tolerance: the differences can be values that are within it but round differently",
+}
+"""Why rows that differ in the sums of a printed statement may be equal, by the letter that says so in the fingerprint of its plan."""
 
 
 def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Report:
     """Return the report of two saved results; ``audit`` gives threshold and ``allow_empty``.
 
-    The verdict is unknown if other settings of the audit may allow the differences, which a saved result cannot show. Raises ResultError.
+    The verdict is unknown if something else than the threshold may allow the differences, which a saved result cannot show. Raises
+    ResultError.
     """
     began = time.monotonic()
     from auditor.service import console_results  # which loads numpy
 
-    name, comparison, measured, decoded = console_results.compare_files(
+    found = console_results.compare_files(
         {"source": source, "target": target}, threshold=audit.threshold if audit else None, allow_empty=bool(audit and audit.allow_empty)
     )
-    uncertain = _unverifiable_settings(audit, comparison, bool(measured)) if audit and comparison.verdict is Verdict.MISMATCH else []
+    name, comparison = found.audit, found.comparison
+    uncertain = _unverifiable_settings(audit, found) if comparison.verdict is Verdict.MISMATCH else []
     if uncertain:
         reasons = (*comparison.reasons, *uncertain, f"for a verdict, run the audit with connections: {command('auditor', 'run', name)}")
         comparison = dataclasses.replace(comparison, verdict=Verdict.UNKNOWN, reasons=reasons)
@@ -211,19 +226,16 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
         seconds=time.monotonic() - began,
         exit_code=comparison.verdict.exit_code,
         comparison=comparison,
-        notes=(*decoded, *((filters.ON_TRUST,) if audit and isinstance(audit.where, PerSide) else ())),
+        notes=(*found.notes, *((filters.ON_TRUST,) if audit and isinstance(audit.where, PerSide) else ())),
     )
 
 
-def _unverifiable_settings(audit: Audit, comparison: Comparison, has_measures: bool) -> list[str]:
+def _unverifiable_settings(audit: Audit | None, found: ComparedResults) -> list[str]:
     """Return a sentence for each setting that may allow all differences, but cannot be checked with saved results."""
-    sentences: list[str] = []
-    if audit.settle:
-        sentences.append("settle: the differences can be old versions of in-flight rows in the target")
-    tolerant = [column for column, rule in audit.columns.override.items() if rule.tolerance]
-    if tolerant and not any(partition.rows["source"] != partition.rows["target"] for partition in comparison.divergent):
-        sentences.append(f"tolerance: the differences can be values of {', '.join(tolerant)} that are within it but round differently")
-    if has_measures and audit.counts.allow:
+    comparison = found.comparison
+    has_other_rows = any(partition.rows["source"] != partition.rows["target"] for partition in comparison.divergent)
+    sentences = [DOUBTS[letter] for letter in found.doubts if letter == "s" or not has_other_rows]
+    if audit and found.is_counted and audit.counts.allow:
         allowed = {name.split()[-1] for name in audit.counts.allow}
         if all(_differing_measures(partition) <= allowed for partition in comparison.divergent):
             sentences.append("counts.allow: the differences can be within it; a saved result does not name the columns")

@@ -433,3 +433,21 @@ def test_rows_that_the_tool_has_not_brought_are_left_out_by_its_heartbeat(pair: 
     assert named(report) == {("changed", "9")}, report.reasons
     assert report.plan
     assert load_plan(dump_plan(report.plan)) == report.plan  # as it is stored
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-duckdb", "mariadb-duckdb", "postgres-duckdb"), indirect=True)
+def test_dates_that_are_no_moment_are_not_null(pair: LivePair) -> None:
+    """No number of days or seconds is that of 0000-00-00, or of infinity, so that a tool's NULL differs from them."""
+    columns = [("id", Kind("integer")), ("day", Kind("date")), ("at_", Kind("timestamp", scale=3))]
+    tables.make(pair.source, SOURCE, columns, [(1, DAY.date(), DAY), (2, None, None), (3, None, None)], ["id"])
+    odd = "0000-00-00" if pair.source.dialect == "mysql" else "infinity"
+    mode = ["SET SESSION sql_mode = ''"] if pair.source.dialect == "mysql" else []
+    tables.execute(pair.source, *mode, f"UPDATE {SOURCE} SET day = '{odd}', at_ = '{odd}' WHERE id = 3")
+    written = [("id", Kind("integer")), ("day", Kind("integer")), ("at_", Kind("integer")), ("__op", Kind("text"))]
+    since = DAY - dt.datetime(1970, 1, 1)
+    rows = [(1, since.days, since // dt.timedelta(milliseconds=1), "c"), (2, None, None, "c"), (3, None, None, "c")]
+    tables.make(pair.target, TARGET, written, rows)
+    report = compare(pair, "debezium", key=["id"])
+    assert report.differences and [(one.key["id"], [column.name for column in one.columns]) for one in report.differences.named] == [
+        ("3", ["day", "at_"])
+    ]

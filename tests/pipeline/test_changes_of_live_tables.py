@@ -361,3 +361,46 @@ def test_tables_that_exchange_their_names_keep_what_was_done_to_their_columns(li
     for name in ("moving", "moving_on"):
         source, target = line.both(name)
         assert target == source
+
+
+STRICTLY = "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'"
+
+
+@on_both
+@pytest.mark.parametrize(("column", "row"), [("g int AS (id + 1) STORED", "(id) VALUES (1)"), ("g int", "VALUES (1, 7)")])
+def test_a_column_that_is_computed_otherwise_stops_its_table(line: Line, column: str, row: str) -> None:
+    """The log has no row of it, and the columns are as before."""
+    line.run(f"CREATE TABLE moving (id int PRIMARY KEY, {column})", f"INSERT INTO moving {row}")
+    source, target = line.both()
+    assert source == target
+    line.run(STRICTLY, "ALTER TABLE moving MODIFY g int AS (id + 100) STORED", "INSERT INTO moving (id) VALUES (2)")
+    assert line.both() == ([(1, 101), (2, 102)], target)
+    assert "moving.g is computed from other columns by that statement, which may have changed values" in line.reason()
+
+
+@on_mariadb
+def test_a_time_that_is_made_of_null_stops_its_table(line: Line) -> None:
+    line.run("CREATE TABLE moving (id int PRIMARY KEY, at_ timestamp NULL)", "INSERT INTO moving VALUES (1, NULL)")
+    line.run(STRICTLY, "ALTER TABLE moving MODIFY at_ timestamp NOT NULL", "INSERT INTO moving VALUES (2, '2026-01-01')")
+    source, target = line.both()
+    assert source[0][1] is not None and target == [(1, None)]
+    assert "moving.at_ has no NULL since, of which a server" in line.reason()
+
+
+@on_mariadb
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ADD COLUMN x int NOT NULL DEFAULT 0 UNIQUE",
+        "MODIFY a varchar(9) COLLATE utf8mb4_general_ci",
+        "ADD CHECK (id < 2)",
+        "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (2))",
+    ],
+)
+def test_rows_that_alter_ignore_deletes_stop_their_table(each: Line, statement: str) -> None:
+    unique = ", UNIQUE (a)" if statement.startswith("MODIFY") else ""
+    column = "a varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    each.run(f"CREATE TABLE moving (id int PRIMARY KEY, {column}{unique})", "INSERT INTO moving VALUES (1, 'a'), (2, 'A')")
+    each.run(STRICTLY, f"ALTER IGNORE TABLE moving {statement}")
+    assert each.log.run("SELECT COUNT(*) FROM moving") == [(1,)]
+    assert "ALTER IGNORE deletes rows" in stopped(each)["moving"]

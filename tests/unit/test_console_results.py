@@ -15,7 +15,7 @@ import pytest
 from auditor import service
 from auditor.canonical import VERSION
 from auditor.cli import main
-from auditor.config import Audit, Settings, Threshold
+from auditor.config import Audit, Settings, Threshold, validate_settings
 from auditor.errors import ResultError
 from auditor.model import SIDES, Comparison, Method, Side, Verdict
 from tests.console_formats import FORMATS, Result, as_csv, as_data_api, as_drawn, as_objects
@@ -194,10 +194,40 @@ def test_verdict_is_unknown_if_settings_absent_from_results_could_allow_the_diff
     assert found.verdict is Verdict.UNKNOWN and "for a verdict, run the audit with connections: auditor run orders" in found.reasons
     without_rows = changed_audit(settings, counts={"allow": every})
     assert service.compare_files(*counted, without_rows).verdict is Verdict.MISMATCH, "a deviation of rows is not allowed"
-    files = save_results(tmp_path, settings, "csv")
-    assert service.compare_files(*files, changed_audit(settings, settle={"column": "at", "lag": "1h"})).verdict is Verdict.UNKNOWN
-    tolerant = changed_audit(settings, columns={"override": {"v": {"tolerance": {"absolute": 1}}}})
-    assert service.compare_files(*files, tolerant).verdict is Verdict.MISMATCH, "the row counts of a partition differ"
+
+
+@pytest.mark.parametrize(
+    ("option", "source", "target", "verdict", "reason"),
+    [
+        ({"settle": {"column": "at_", "lag": "1s"}}, "('a', 1)", "('b', 1)", Verdict.UNKNOWN, "settle: "),
+        ({"settle": {"column": "at_", "lag": "1s"}}, "('a', 1)", "('b', 1), ('b', 1)", Verdict.UNKNOWN, "settle: "),
+        ({}, """('{"a": 1, "b": 2}', 1)""", """('{"b": 2, "a": 1.0}', 1)""", Verdict.UNKNOWN, "json: "),
+        ({}, """('{"a": 1}', 1)""", """('{"a": 1}', 1), ('{"a": 1}', 1)""", Verdict.MISMATCH, "1 partition differs"),
+        ({"json": "text"}, """('{"a": 1, "b": 2}', 1)""", """('{"b": 2, "a": 1.0}', 1)""", Verdict.MISMATCH, "1 partition differs"),
+        ({"columns": {"override": {"n": {"tolerance": {"absolute": 0.1}}}}}, "('a', 1)", "('a', 1.09)", Verdict.UNKNOWN, "tolerance: "),
+        ({}, "('a', 1)", "('a', 1.04)", Verdict.MISMATCH, "1 partition differs"),
+    ],
+)
+def test_printed_plan_says_that_rows_which_differ_may_be_equal(
+    tmp_path: Path, option: dict[str, Any], source: str, target: str, verdict: Verdict, reason: str
+) -> None:
+    """The two files are enough: whoever compares them need not name an audit whose settings may be others by now."""
+    kind = "JSON" if "{" in source else "VARCHAR"
+    for side, rows in (("source", source), ("target", target)):
+        with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
+            connection.execute(f"CREATE TABLE t (id INT DEFAULT 1, v {kind}, n DECIMAL(9, 2), at_ TIMESTAMP DEFAULT '2026-01-01')")
+            connection.execute(f"INSERT INTO t (v, n) VALUES {rows}")
+    ends = {side: {"connection": side, "table": "t"} for side in SIDES}
+    urls = {side: {"url": f"duckdb:///{tmp_path}/{side}.duckdb"} for side in SIDES}
+    scripts = service.sql(validate_settings({"connections": urls, "audits": {"t": {**ends, "key": ["id"], **option}}}), "t")
+    for side, script in scripts.items():
+        (found,) = re.findall(r"^SELECT\n.*?(?=;$)", script, re.MULTILINE | re.DOTALL)
+        with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
+            connection.execute(found)
+            names = [column[0] for column in connection.description or ()]
+            (tmp_path / f"{side}.csv").write_text(as_csv((names, connection.fetchall())))
+    report = service.compare_files(tmp_path / "source.csv", tmp_path / "target.csv")
+    assert report.verdict is verdict and any(one.startswith(reason) for one in report.reasons), report.reasons
 
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

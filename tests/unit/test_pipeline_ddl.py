@@ -94,11 +94,28 @@ def test_renamed_columns() -> None:
     [
         "ALTER TABLE t DROP PARTITION p1", "ALTER TABLE t TRUNCATE PARTITION ALL", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
         "ALTER TABLE t IMPORT TABLESPACE", "ALTER IGNORE TABLE t ADD UNIQUE (a)", "ALTER ONLINE IGNORE TABLE t ADD CONSTRAINT c UNIQUE (a)",
+        "ALTER IGNORE TABLE t PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))", "ALTER IGNORE TABLE t ADD CHECK (a < 9)",
+        "ALTER IGNORE TABLE t ADD CONSTRAINT c CHECK (a < 9)", "ALTER IGNORE TABLE t ENGINE = InnoDB",
     ],
 )  # fmt: skip
 def test_rows_that_come_or_go_in_silence(statement: str) -> None:
     [op] = read_statement(statement, "shop").ops[T]
     assert op["op"] == "rows" and "without a word of them in the log" in op["why"]
+
+
+@pytest.mark.parametrize(
+    ("part", "loses"),
+    [
+        ("ADD COLUMN x int NOT NULL DEFAULT 0 UNIQUE", True), ("ADD x int KEY", True), ("MODIFY a varchar(9) COLLATE utf8mb4_bin", True),
+        ("CONVERT TO CHARACTER SET utf8mb4", True), ("DROP COLUMN a", True), ("CHANGE a b int UNIQUE", True),
+        ("ADD COLUMN x int", False), ("ADD (x int, y int DEFAULT 1)", False), ("ADD INDEX i (a)", False), ("ADD KEY i (a)", False),
+        ("RENAME TO u", False), ("ADD COLUMN `unique` int", False),
+    ],
+)  # fmt: skip
+def test_alter_ignore_may_delete_rows_unless_it_only_adds(part: str, loses: bool) -> None:
+    ops = read_statement(f"ALTER IGNORE TABLE t {part}", "shop").ops.get(T, [])
+    assert any(op["op"] == "rows" for op in ops) is loses
+    assert not any(op["op"] == "rows" for op in read_statement(f"ALTER TABLE t {part}", "shop").ops.get(T, []))
 
 
 @pytest.mark.parametrize(

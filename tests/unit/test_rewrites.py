@@ -39,6 +39,10 @@ def hidden(before: str, *statements: str, after: str | None = None, mode: int = 
         ("int", ["MODIFY c varchar(20)", "MODIFY c int"]),
         ("varchar(9)", ["MODIFY c char(9)", "MODIFY c varchar(9)"]),
         ("binary(4)", ["MODIFY c binary(9)", "MODIFY c binary(4)"]),
+        ("int", ["MODIFY c int AS (id + 1) STORED"]),
+        ("int", ["CHANGE c d int GENERATED ALWAYS AS (id + 1) VIRTUAL", "CHANGE d c int AS (id + 1)"]),
+        ("timestamp", ["MODIFY c timestamp NOT NULL", "MODIFY c timestamp NULL"]),
+        ("datetime(6)", ["MODIFY c timestamp(6) NOT NULL", "MODIFY c datetime(6)"]),
     ],
 )
 def test_what_every_session_changes_is_found(before: str, statements: list[str]) -> None:

@@ -18,6 +18,7 @@ from auditor import service
 from auditor.config import Settings
 from auditor.history.rolling import Piece, choose_partitions, fill_gaps, partitions_per_run
 from auditor.model import Report, Verdict
+from auditor.service import stored_runs
 from auditor.store import audit_state, open_store, run_lifecycle, runs
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -219,3 +220,38 @@ def test_unknown_part_does_not_starve_the_others(table: Table, monkeypatch: pyte
 def test_empty_table_matches_if_allowed(table: Table) -> None:
     table.execute("DELETE FROM t")
     assert table.run(allow_empty=True).verdict is Verdict.MATCH
+
+
+@pytest.mark.duckdb
+def test_rows_without_a_key_are_read_in_each_run(table: Table) -> None:
+    """They are of no range of keys, so that where the oldest rows are always deleted, no part would have them in its turn."""
+    table.execute("INSERT INTO t VALUES (NULL, 'of the source')", sides=["source"])
+    table.execute("INSERT INTO t VALUES (NULL, 'of the target')", sides=["target"])
+    for end in (1000, 3000, 6000):
+        assert table.run().verdict is Verdict.MISMATCH
+        table.execute(f"DELETE FROM t WHERE id < {end}")
+    whole = stored_runs.rolling_table(table.store, "t")
+    assert not table.run("100%").verified_through and whole and whole.verdict is Verdict.MISMATCH
+    table.execute("DELETE FROM t WHERE id IS NULL")
+    assert table.run("50%").verified_through
+    whole = stored_runs.rolling_table(table.store, "t")
+    assert whole and whole.verdict is Verdict.MATCH
+
+
+@pytest.mark.duckdb
+def test_part_without_rows_matches(table: Table) -> None:
+    table.execute("UPDATE t SET id = id + 20000 WHERE id >= 5000")
+    reports = [table.run("20%") for _ in range(5)]
+    assert [report.verdict for report in reports] == [Verdict.MATCH] * 5 and reports[-1].verified_through
+    assert reports[2].reasons == ("neither side has a row in this part of the table",)
+
+
+@pytest.mark.duckdb
+def test_part_that_is_unknown_without_a_difference_is_not_equal(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("auditor.run.prescan.ReadResult.doubt", lambda _, verdict, reasons: (Verdict.UNKNOWN, (*reasons, "contradicted")))
+        assert table.run().verdict is Verdict.UNKNOWN
+    later = [table.run() for _ in range(3)]
+    whole = stored_runs.rolling_table(table.store, "t")
+    assert not later[-1].verified_through and whole and (whole.verdict, whole.undecided) == (Verdict.UNKNOWN, 25)
+    assert table.run().verified_through

@@ -273,7 +273,7 @@ def test_rows_with_null_keys_count_in_the_whole_table(rolling: Settings, store: 
     execute(tmp_path, "target", "UPDATE n SET v = 'other' WHERE id IS NULL")
     ends = {side: {"connection": side, "table": "n"} for side in ("source", "target")}
     reports = run_times(with_audit(rolling, key=["id"], **ends), store, 5)
-    assert [report.verdict.value for report in reports] == ["mismatch", "match", "match", "mismatch", "match"]
+    assert {report.verdict.value for report in reports} == {"mismatch"}, "they are of no range of keys, and each run reads them"
     found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal) == (Verdict.MISMATCH, 1)
     assert not any(report.verified_through for report in reports)

@@ -40,6 +40,9 @@ NOT_COLUMNS = (
 )
 """What ALTER TABLE adds and drops beside columns."""
 
+NO_INDEX = ("CONSTRAINT", "FOREIGN", "REFERENCES", "PARTITION", "PERIOD", "SYSTEM")
+"""What ALTER TABLE adds that is neither a column nor an index."""
+
 ATTRIBUTES = (
     "NOT",
     "NULL",
@@ -189,8 +192,9 @@ def _alter(reader: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
         if new := _new_name(spec):
             changes.renames.append((table, new))
             continue
-        if is_lossy and spec.left and spec.left[0].is_word("ADD") and any(token.is_word("UNIQUE", "PRIMARY") for token in spec.left[1:4]):
-            changes.add(table, {"op": "rows", "why": "ALTER IGNORE deletes rows with equal keys without a word of them in the log"})
+        if is_lossy and not _only_adds(part):
+            why = "ALTER IGNORE deletes rows with equal keys, or that break a rule, without a word of them in the log"
+            changes.add(table, {"op": "rows", "why": why})
         try:
             ops = _column_ops(spec)
         except (IndexError, ValueError):
@@ -199,6 +203,13 @@ def _alter(reader: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
             changes.add(table, {**op, "strict": strict} if "charset" in op or op["op"] == "key" else op)
         if any(op["op"] == "rows" for op in ops) and (other := _other_table(spec)):
             changes.add(other, {"op": "rows", "why": f"it exchanged rows with {'.'.join(table)} without a word of them in the log"})
+
+
+def _only_adds(part: Sequence[Token]) -> bool:
+    """Return whether a part of an ALTER TABLE adds columns or an index, none of which holds rows apart or has a rule for them."""
+    if not part or not part[0].is_word("ADD"):
+        return False
+    return part[1].is_word("INDEX", "KEY") or not any(token.is_word("UNIQUE", "PRIMARY", "KEY", "CHECK", *NO_INDEX) for token in part[1:])
 
 
 def _new_name(spec: _Reader) -> Name | None:
@@ -243,7 +254,8 @@ def _defined(op: Op, spec: _Reader) -> Op:
     end = next(ends, len(spec.left))
     words = [token.text.upper() if token.kind == "word" else "" for token in spec.left]
     required = any(word == "NOT" and following == "NULL" for word, following in pairwise(words)) or "PRIMARY" in words
-    return {**op, "type": _type_text(spec.left[:end]), "nullable": not required, "charset": _charset(spec)}
+    defined: Op = {**op, "type": _type_text(spec.left[:end]), "nullable": not required, "charset": _charset(spec)}
+    return {**defined, "computed": True} if any(token.is_word("AS") for token in _outside_parentheses(spec.left)) else defined
 
 
 def _is_in_type(left: Sequence[Token], place: int) -> bool:

@@ -32,6 +32,10 @@ _ALL_CHARACTERS = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
 FILLED = "became part of the key in a session that is not strict, which made other values of NULLs"
 
 
+TIMED = "has no NULL since, of which a server, whether or not its session is strict, may have made the time of the statement"
+"""Of a TIMESTAMP: https://mariadb.com/kb/en/timestamp/, https://dev.mysql.com/doc/refman/9.4/en/timestamp-initialization.html"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Type:
     """A type as a statement or the catalogue writes it."""
@@ -65,10 +69,10 @@ def find_hidden(old: TableSchema, new: TableSchema, changes: Sequence[TableNote]
                 origins.pop(name, None)
             if name not in before or op["op"] not in ("modify", "rename"):
                 continue
-            if why := _rewritten(before[name], op):
+            now = str(op.get("to", name)).lower()
+            if why := _rewritten(before[name], op, is_required=now in after and not after[now].nullable):
                 doubts.append((note.position, name, why))
             column, origin = before.pop(name), origins.pop(name)
-            now = str(op.get("to", name)).lower()
             before[now], origins[now] = _changed(column, op), origin
             doubts = [(position, now if one == name else one, why) for position, one, why in doubts]
     for position, name, why in doubts:
@@ -95,10 +99,14 @@ def _converted(column: ColumnSchema, op: Mapping[str, Any]) -> str:
     return f"was converted from {column.charset} to {op['charset'] or 'the default character set'}, which may have lost characters"
 
 
-def _rewritten(column: ColumnSchema, op: Mapping[str, Any]) -> str:
-    """Return why values of a column may be others behind a statement; '' if they are not."""
+def _rewritten(column: ColumnSchema, op: Mapping[str, Any], *, is_required: bool) -> str:
+    """Return why values of a column may be others behind a statement; '' if they are not. ``is_required``: in the end it has no NULL."""
     if "type" not in op:
         return ""  # it was noted before this was looked at, or gives the column another name alone
+    if op.get("computed"):
+        return "is computed from other columns by that statement, which may have changed values"
+    if column.nullable and (is_required or not op["nullable"]) and "timestamp" in (_type(column.type).name, _type(op["type"]).name):
+        return TIMED
     if op["type"] and (op["strict"] or not column.nullable or op["nullable"]):
         old, new = _type(column.type), _type(op["type"])
         charset_stays = op["strict"] or not op["charset"] or column.charset is None or _has_all(column.charset, op["charset"])
