@@ -10,7 +10,7 @@ import datetime as dt
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -334,6 +334,7 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     wrong = [sentence for comparison in tables for finding in comparison.findings for sentence in [describe(finding, sides)]]
     unknown = [refused] if refused else []
     unknown += [sentence for comparison in tables for sentence in _unknown(comparison, sides, audit.max_lag)]
+    unknown += _never_compared(settings, store, name, {comparison.state.table for comparison in tables})
     compared = [comparison.state for comparison in tables if comparison.state.matches]
     if not tables and not refused:
         unknown.append(f"neither {' nor '.join(sides)} has a finished segment yet")
@@ -354,6 +355,23 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     if unknown:
         return Verdict.UNKNOWN, (*unknown, *([equal] if compared else []), *notes), None
     return Verdict.MATCH, (equal, *notes), through
+
+
+def _never_compared(settings: Settings, store: Store, name: str, compared: Collection[str]) -> list[str]:
+    """Return of which partitions of topics messages were read and no segment ended, for whatever time."""
+    from auditor.pipeline.segments.partitions import find_open_partitions
+
+    found: dict[str, int] = {}
+    for pipeline in settings.segment_audit(name).pipelines:
+        chosen = settings.pipeline(pipeline)
+        if chosen.segment and chosen.reads_partitions:
+            found |= dict.fromkeys(find_open_partitions(store, pipeline, chosen), chosen.segment.offsets)
+    return [
+        f"{stream}: it has messages and no finished segment, so that none of them was compared; one ends with the first message behind a"
+        f" multiple of {offsets} offsets (segment: offsets)"
+        for stream, offsets in sorted(found.items())
+        if stream not in compared
+    ]
 
 
 def _unknown(comparison: TableComparison, sides: Sequence[str], limit: float) -> Iterable[str]:

@@ -171,7 +171,7 @@ def test_rows_of_a_delta_table_are_traced_by_what_its_commits_say(
     road = LossyRoad(tmp_path, engine, TABLE, into=f"delta://{tmp_path}/lake")
     try:
         set_up(road, engine)
-        assert {row.outcome for row in traced(road, "1", "2", "99").values()} == {"equal"}
+        assert {row.outcome for row in traced(road, "1", "2").values()} == {"equal"}
         log = LiveLog(engine.url)
         log.run(f"UPDATE {TABLE} SET price = price + 1 WHERE id IN (1, 2)")
         road.merge()
@@ -210,8 +210,13 @@ def test_what_is_on_its_way_or_equal_is_not_lost(road: LossyRoad, engine: LiveEn
     [row] = traced(road, "1").values()
     assert row.outcome == "in_flight" and "is staged, and not merged yet: the target says that it holds" in row.sentence
     road.merge()
-    rows = traced(road, "1", "99")
-    assert {row.outcome for row in rows.values()} == {"equal"}
+    rows = traced(road, "1", "99", "077")
+    assert rows["1"].outcome == "equal" and rows["1"].sentence == "both sides have it alike by now"
+    for key in ("99", "077"):
+        assert rows[key].outcome == "unknown" and "neither side has a row with this key, and no event of it is kept" in rows[key].sentence
+    log.run(f"DELETE FROM {TABLE} WHERE id = 1")
+    road.merge()
+    assert [(row.outcome, row.sentence) for row in traced(road, "1").values()] == [("equal", "neither side has a row with this key by now")]
 
 
 def test_another_key_and_an_emptied_table(road: LossyRoad, engine: LiveEngine) -> None:

@@ -18,8 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.pipeline.kafka.offsets import Range, StreamOffset, ranges_between
+from auditor.config import Pipeline
+from auditor.pipeline.events import ARROW_SCHEMA, name_partition
+from auditor.pipeline.kafka.offsets import Range, StreamOffset, from_json, ranges_between
+from auditor.store import Store, segments, topic_batches
 
 NAMED = "named"
 """The schema id of events that bring the names of their columns."""
@@ -94,6 +96,28 @@ class StagedRanges:
             some = events.slice(start, end - start)
             identified = _identified(some, f"{self.ids[places[start]]}:{one.partition}:", offsets, names_of(str(schema_ids[start])))
             yield PartitionEvents(one.partition, identified, positions[start:end])
+
+
+def find_open_partitions(store: Store, pipeline: str, chosen: Pipeline) -> set[str]:
+    """Return the partitions of topics, as streams, of which messages were counted that are in no finished segment. Raises StoreError."""
+    source, cut = chosen.topic_source, segments.get_cut(store, pipeline)
+    assert source is not None, "partitions are those of topics"
+    found: set[str] = set()
+    for table, free in cut.free.items():
+        bodies = topic_batches.list_around(store, pipeline, free + 1, free + 1) if free < cut.through else []
+        bodies += topic_batches.list_around(store, pipeline, cut.through, cut.through) if bodies else []
+        if not bodies:
+            continue
+        start, end = from_json(bodies[0]), from_json(bodies[-1])
+        for name, topic in end.topics.items():
+            if source.table_of(name).lower() == chosen.origin_of(table).lower():
+                before = start.topics[name].ends if name in start.topics else ()
+                found |= {
+                    name_partition(table, number)
+                    for number, offset in enumerate(topic.ends)
+                    if offset > (before[number] if number < len(before) else 0)
+                }
+    return found
 
 
 def _identified(events: pa.RecordBatch, prefix: str, offsets: npt.NDArray[np.int64], names: Sequence[str]) -> pa.RecordBatch:

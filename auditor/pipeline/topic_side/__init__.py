@@ -62,7 +62,7 @@ class _Topics:
         from auditor.pipeline.topic_side.scratch import Through
 
         topic, until = self._audit.topics["target"], time.monotonic() + self._settings.brokers[self._audit.target.connection].timeout
-        while not (fixed := fix_topic(self._settings, topic)).has_published:
+        while (fixed := fix_topic(self._settings, topic)).behind:
             if time.monotonic() > until or stopped.wait(durations().hold_poll):
                 raise BrokerUnreachable(f"topic {topic.label}: partitions do not show what is committed in them; run the audit again later")
         anew = ConnectionSettings(url=f"duckdb:///{self._folder}/aligned.duckdb")

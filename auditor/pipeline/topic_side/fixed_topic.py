@@ -48,10 +48,10 @@ class FixedTopic:
     """The columns that its messages can have, by the ids that they name, where its publisher's topic of statements says them."""
 
     @property
-    def has_published(self) -> bool:
-        """Whether it ends behind all messages that its publisher says are committed, of which some partitions may hear a moment later."""
+    def behind(self) -> dict[int, int]:
+        """Up to which offsets its publisher says that partitions have committed messages that end before; some hear of it a moment later."""
         written = self.published.ends if self.published else ()
-        return all(self.ends.get(number, 0) >= end for number, end in enumerate(written))
+        return {number: end for number, end in enumerate(written) if self.ends.get(number, 0) < end}
 
     @property
     def offsets(self) -> int:

@@ -339,6 +339,12 @@ class _Numbers:
 
     def _find_missing(self) -> None:
         """Count the numbers that no message has: between those that are there, before the first, and behind the last one."""
+        short = [f"{number} at {self._fixed.ends.get(number, 0):,} of {end:,}" for number, end in self._fixed.behind.items()]
+        if short:
+            self.notes.append(
+                f"partitions end before what their publisher says it has committed ({', '.join(short[:NAMED])}), so that messages behind"
+                " were not looked for; if another run says so, too, the broker lost them"
+            )
         gaps = (
             "SELECT partition, before + 1 AS first, number - 1 AS last FROM (SELECT partition, number, lag(number, 1, -1)"
             " OVER (PARTITION BY partition ORDER BY number) AS before FROM read.numbers) WHERE number > before + 1"

@@ -112,13 +112,13 @@ def parse_key(plan: Plan, text: str) -> Key:
         except ValueError as error:
             raise ConfigError(f"{visible(text)} is no JSON list: {error}") from error
     else:
-        values = [text] if len(columns) == 1 else text.split(",")
+        values = [one.strip() for one in ([text] if len(columns) == 1 else text.split(","))]
     if len(values) != len(columns):
         raise ConfigError(
             f"{visible(text)} has {len(values)} values, and the key has {len(columns)}: {', '.join(columns)}; write them in this order with"
             ' commas between, or as a JSON list: ["a,b", 7]'
         )
-    return tuple(None if value is None else str(value).strip() if isinstance(value, str) else str(value) for value in values)
+    return tuple(None if value is None else str(value) for value in values)
 
 
 def _find_report(settings: Settings, store: Store, what: str) -> Report:

@@ -314,8 +314,9 @@ class _Judgement:
     def _decide(self) -> Answer:
         if several := find_several(self.sides.source, self.sides.target, self.key):
             return unknown(several)
-        if self.tracing.rows.are_equal(self.sides.source, self.sides.target, self.key):
-            return "equal", None, "both sides have it alike by now"
+        has_events = bool(self.versions)
+        if settled := self.tracing.rows.settle(self.sides.source, self.sides.target, self.key, has_events=has_events):
+            return settled
         if self.key in self.sides.changing or (self.versions and self.versions[-1].position > self.sides.began):
             return in_flight("the source's row changed while it was traced; trace it again")
         if why := self._why_unknown(self.look.first, self.tracing.first):

@@ -64,6 +64,19 @@ class KeyRows:
         pairs = zip(self.plan.columns[self.plan.key :], here[0].texts, there[0].texts, strict=True)
         return all(self.alike.get(column.name, _is_same)(text, other) for column, text, other in pairs)
 
+    def settle(self, source: Rows, target: Rows, key: Key, *, has_events: bool) -> Answer | None:
+        """Return what is said of a key where both sides are equal, None where they are not; ``has_events``: some of it are kept.
+
+        A key of which there is nothing anywhere may be written otherwise than the audit has it.
+        """
+        if not self.are_equal(source, target, key):
+            return None
+        if source.get(key) or target.get(key):
+            return "equal", None, "both sides have it alike by now"
+        if has_events:
+            return "equal", None, "neither side has a row with this key by now"
+        return unknown("neither side has a row with this key, and no event of it is kept; write it as reports print keys")
+
     def is_in_source(self, source: Rows, key: Key, version: Version) -> bool:
         """Return whether the source's row is as an event left it, in the columns that the event tells."""
         return self._is_row(source.get(key, []), version, {})

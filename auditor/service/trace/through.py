@@ -229,8 +229,8 @@ class _Judgement:
         look = self.look
         if several := find_several(look.source, look.target, self.key):
             return unknown(several)
-        if self._are_equal():
-            return "equal", None, "both sides have it alike by now"
+        if settled := self.tracing.rows.settle(look.source, look.target, self.key, has_events=bool(self.versions)):
+            return settled
         if self.key in look.changing:
             return in_flight("the source's row changed while it was traced; trace it again")
         if look.unread:

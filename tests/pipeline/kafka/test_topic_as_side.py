@@ -347,6 +347,15 @@ def test_messages_that_its_publisher_wrote_behind_the_last_one_are_missing(
     assert (report.verdict, faults(report)) == (Verdict.MISMATCH, {"missing": 2})
     assert re.search(r"2 messages are missing \(partition 1: number \d+ to \d+\)", report.reasons[0])
 
+    def says_longer(*given: Any) -> Any:
+        published, schemas = read_publisher(*given)
+        return replace(published, ends=(published.ends[0], published.ends[1] + 7)), schemas
+
+    monkeypatch.setattr(fixed_topic, "_read_publisher", says_longer)
+    report = audit_topic(made, f"{road.prefix}.shop.orders", make_table(tmp_path, COLUMNS, *rows), said)
+    [note] = [one for one in report.topics["target"].notes if "before what their publisher says" in one]
+    assert re.search(r"\(1 at \d+ of \d+\), so that messages behind were not looked for", note)
+
 
 def test_one_line_compares_a_topic(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     road = made.road(messages={"schemas": True, "source_types": True}, **KEPT)

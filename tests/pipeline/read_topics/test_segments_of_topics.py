@@ -106,6 +106,32 @@ def test_two_zones_cut_each_partition_alike(topics: Topics, make_zones: Callable
     assert [(one.problems, one.findings) for one in zones.verify()] == [((), ())] * 4
 
 
+def test_a_partition_of_which_no_segment_ended_is_not_said_to_be_equal(topics: Topics, make_zones: Callable[..., Zones]) -> None:
+    topic = topics.make("shop.orders", partitions=2, retention_ms="-1")
+    zones = make_zones(segment="rows: 20, offsets: 10, age: 1h")
+    send(topics, topic, 0, 60, seconds=1, partitions=1)
+    zones.work()
+    report = zones.run()
+    assert report.verdict is Verdict.MATCH and report.verified_through, "a partition without messages is none of these"
+    zones.west.staging.change = lambda found: [one for one in found if not one["after"] or one["after"][0] != "103"]
+    with topics.producing() as producer:
+        for number in range(100, 108):
+            producer.produce(topic, key=f'{{"id": {number}}}', value=f'{{"id": {number}}}', partition=1, timestamp=BEGAN + number)
+    zones.work()
+    report = zones.run()
+    assert report.verdict is Verdict.UNKNOWN and report.verified_through is None
+    assert report.reasons[0].startswith(
+        "shop.orders partition 1: it has messages and no finished segment, so that none of them was compared"
+    )
+    assert "a multiple of 10 offsets" in report.reasons[0] and "of 1 partition are equal" in report.reasons[1]
+    with topics.producing() as producer:
+        for number in range(108, 131):
+            producer.produce(topic, key=f'{{"id": {number}}}', value=f'{{"id": {number}}}', partition=1, timestamp=BEGAN + number)
+    zones.work()
+    report = zones.run()
+    assert report.verdict is Verdict.MISMATCH and report.reasons[0].startswith("shop.orders partition 1, offset 0 to offset 19")
+
+
 @pytest.mark.parametrize("damage", [one if one is change else pytest.param(one, marks=pytest.mark.slow) for one in DAMAGES])
 def test_what_one_zone_staged_otherwise_is_named(topics: Topics, make_zones: Callable[..., Zones], damage: Callable[[Rows], Rows]) -> None:
     topic = topics.make("shop.orders", partitions=4, retention_ms="-1")
