@@ -89,7 +89,7 @@ live_links = Table(
 the target: it is stored before the commit that reaches its place, and does no harm if that is never made."""
 
 MOST_CHECKS = 1000
-"""Checks that are kept of an epoch, the newest."""
+"""The newest checks of an epoch that are kept, beside the first one, before which nothing is looked at, and those that changed its sums."""
 
 COLUMNS = [column for column in live_epochs.c if column.name not in ("base", "base_check", "requested_at")]
 """What is read of an epoch; its base may have megabytes."""
@@ -237,7 +237,8 @@ def add_check(store: Store, epoch: str, check: Check) -> None:
     def work(connection: Connection) -> None:
         last = connection.execute(select(func.max(live_checks.c.number)).where(of_epoch)).scalar() or 0
         connection.execute(insert(live_checks).values(epoch=epoch, number=last + 1, noted_at=database_time(connection), **values))
-        connection.execute(delete(live_checks).where(of_epoch, live_checks.c.number <= last + 1 - MOST_CHECKS))
+        old = live_checks.c.number.between(2, last + 1 - MOST_CHECKS)
+        connection.execute(delete(live_checks).where(of_epoch, old, live_checks.c.missing == b""))
 
     store.write(work)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import secrets
 import uuid
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
-from auditor.store import Store, audit_state, events, pruning, queue, rolling_parts, run_lifecycle, runs, tokens
+from auditor.store import Store, audit_state, events, live_epochs, pruning, queue, rolling_parts, run_lifecycle, runs, tokens
 from auditor.store.events import events as noted
 from auditor.store.queue import tick_claims
 from auditor.store.schema import audit_versions as definitions
@@ -167,3 +168,13 @@ def _set_run_columns(store: Store, run: str, **values: object) -> None:
 
 def _set_columns(store: Store, table: sa.Table, which: sa.ColumnElement[bool], **values: object) -> None:
     store.write(lambda connection: connection.execute(sa.update(table).where(which).values(**values)) and None)
+
+
+def test_of_old_checks_the_first_and_those_that_changed_sums_stay(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What bisect finds begins at the first one: what came after it would otherwise be said to have been there before."""
+    monkeypatch.setattr(live_epochs, "MOST_CHECKS", 3)
+    epoch = secrets.token_hex(8)
+    for number in range(1, 10):
+        missing = b"more" if number == 4 else b""
+        live_epochs.add_check(store, epoch, live_epochs.Check(number, None, scanned=number == 4, apart=b"", missing=missing))
+    assert [check.position for check in live_epochs.list_checks(store, epoch)] == [1, 4, 7, 8, 9]

@@ -49,7 +49,7 @@ class FixedTopic:
 
     @property
     def behind(self) -> dict[int, int]:
-        """Up to which offsets its publisher says that partitions have committed messages that end before; some hear of it a moment later."""
+        """Of partitions that end before what its publisher says is committed, up to where that is; some hear of it a moment later."""
         written = self.published.ends if self.published else ()
         return {number: end for number, end in enumerate(written) if self.ends.get(number, 0) < end}
 
