@@ -292,7 +292,7 @@ def _of_number(mapping: TypeMapping, pair: _Pair) -> Mapped | None:
     elif mapping.startswith("epoch") and real.name in TIMESTAMPS:
         number = _epoch(mapping, pair)
     # What is no moment, such as an infinite date or MySQL's 0000-00-00, has no number, and is not NULL.
-    either = f"COALESCE({number}, CASE WHEN {c} IS NOT NULL THEN {NO_MOMENT} END)"
+    either = f"(COALESCE({number}, CASE WHEN {c} IS NOT NULL THEN {NO_MOMENT} END))"  # in parentheses, as no column is
     return Mapped(pair.other, either, Kind("integer"), None, "") if number else None
 
 

@@ -417,15 +417,20 @@ class _Judgement:
             return lost("merge", self._skipped("the target", skip))
         cause, (history, is_alone) = self._cause(unapplied), self._history(unapplied or held)
         holds += history
+        is_whole = merged[0].kind in ("insert", "refresh", "clear")  # else the row may be as before the first event that is kept
         if is_alone:
-            cause = "the merges did not apply it" if unapplied else "it was merged wrongly"
+            wrongly = "it was merged wrongly" if is_whole else "the merges did not apply it, or did so wrongly"
+            cause = "the merges did not apply it" if unapplied else wrongly
         if self.tracing.audit.ledger and not cause:
             holds += "; auditor bisect says which of these, and when"
         if unapplied:
             before = f"the target's row is as before {self._text(unapplied)}, which is in the staged file {self._file(unapplied)}"
             return lost("merge", f"{before}: {cause or 'it was not applied, or undone in the target by others'}; {holds}")
         left = f"the target's row is not as {self._text(held)} left it, nor as any event before it that is kept"
-        return lost("merge", f"{left}: {cause or 'it was merged wrongly, or changed in the target by others'}; {holds}")
+        possible = "it was merged wrongly, or changed in the target by others"
+        if not is_whole:
+            possible = "it was not applied, merged wrongly, or changed in the target by others"
+        return lost("merge", f"{left}: {cause or possible}; {holds}")
 
     def _history(self, version: Version) -> tuple[str, bool]:
         """Return what the versions of the target's table say since the first that holds an event, as a clause; '' if it has none.

@@ -253,7 +253,10 @@ class _Judgement:
             if self._has_passed():
                 return lost("capture", f"the topic has no message of it, and in each of its partitions {self._later()}")
             return unknown(f"the topic has no message of it, and {self._not_later()}")
-        return unknown("neither the source nor the topic has the row: it came into the target before the topic began, or by others")
+        return unknown(
+            "neither the source nor the topic has the row: it came into the target before the topic began, or by others, or stayed there"
+            " though it was deleted, by a message that the topic no longer has"
+        )
 
     def _before_topic(self, last: Version) -> Answer:
         """Say whether what the source has was lost on its way into the topic."""
@@ -290,10 +293,12 @@ class _Judgement:
             before = self.versions[number + 1]
             why = "it was not applied, or undone in the target by others, or by an older message that was applied behind it"
             return lost("sink", f"the target's row is as before {self._text(before)}: {why}; {read}")
-        if self.versions[0].kind in ("insert", "refresh") and not self.look.target.get(self.key):
+        is_whole = self.versions[0].kind in ("insert", "refresh")  # else the row may be as before the first message that is kept
+        if is_whole and not self.look.target.get(self.key):
             return lost("sink", f"the target does not have the row of {self._text(last)}: it was not applied, or others deleted it; {read}")
         left = f"the target's row is not as {self._text(last)} left it, nor as any message before it"
-        return lost("sink", f"{left}: it was applied wrongly, or changed in the target by others; {read}")
+        how = "applied wrongly" if is_whole else "not applied, or wrongly"
+        return lost("sink", f"{left}: it was {how}, or changed in the target by others; {read}")
 
     def _behind_committed(self, last: Version, end: int) -> Answer:
         """Say what is known where the sink has not committed the row's latest message."""
