@@ -146,7 +146,12 @@ def test_rows_that_are_lost_behind_the_topic(chain: Chain) -> None:
     for key in range(1, 8):
         chain.change(key, f"item {key}")
     chain.sink.apply(7)
-    assert {row.outcome for row in chain.trace(1, 7, 99).values()} == {"equal"}
+    found = {key: (row.outcome, row.sentence) for key, row in chain.trace(1, 7, 99).items()}
+    assert found.pop("99") == (
+        "unknown",
+        "it cannot be told, because neither side has a row with this key, and no event of it is kept; write it as reports print keys",
+    )
+    assert set(found.values()) == {("equal", "both sides have it alike by now")}
     chain.change(1, "lost")
     chain.change(2, "older")
     chain.change(2, "newer")
