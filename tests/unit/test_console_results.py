@@ -211,7 +211,7 @@ def test_verdict_is_unknown_if_settings_absent_from_results_could_allow_the_diff
 def test_printed_plan_says_that_rows_which_differ_may_be_equal(
     tmp_path: Path, option: dict[str, Any], source: str, target: str, verdict: Verdict, reason: str
 ) -> None:
-    """The two files are enough: whoever compares them need not name an audit whose settings may be others by now."""
+    """The two files are enough: nobody has to name the audit, whose settings may have changed since."""
     kind = "JSON" if "{" in source else "VARCHAR"
     for side, rows in (("source", source), ("target", target)):
         with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:

@@ -49,7 +49,7 @@ class FixedTopic:
 
     @property
     def behind(self) -> dict[int, int]:
-        """Of partitions that end before what its publisher says is committed, up to where that is; some hear of it a moment later."""
+        """By partition, up to which offset its publisher has committed, where the partition ends before; it may show it a moment later."""
         written = self.published.ends if self.published else ()
         return {number: end for number, end in enumerate(written) if self.ends.get(number, 0) < end}
 

@@ -254,8 +254,8 @@ class _Judgement:
                 return lost("capture", f"the topic has no message of it, and in each of its partitions {self._later()}")
             return unknown(f"the topic has no message of it, and {self._not_later()}")
         return unknown(
-            "neither the source nor the topic has the row: it came into the target before the topic began, or by others, or stayed there"
-            " though it was deleted, by a message that the topic no longer has"
+            "neither the source nor the topic has the row: it came into the target before the topic began, or by others, or the sink missed"
+            " its deletion, whose message the topic no longer has"
         )
 
     def _before_topic(self, last: Version) -> Answer:
